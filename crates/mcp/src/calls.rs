@@ -71,18 +71,23 @@ impl Calls {
     }
 
     /// The stream of a new call. A message without an id is no call.
-    pub(crate) fn watch<S>(&self, session: &SessionId, request: Option<RequestId>, stream: S) -> Watched<S> {
+    pub(crate) fn watch<S>(
+        &self,
+        session: &SessionId,
+        request: Option<RequestId>,
+        stream: S,
+    ) -> DisconnectWatch<S> {
         let call = request
             .map(|request| Arc::new(Call { session: session.clone(), request, state: Mutex::default() }));
         self.watch_again(call, stream)
     }
 
     /// Another stream of a call.
-    pub(crate) fn watch_again<S>(&self, call: Option<Arc<Call>>, stream: S) -> Watched<S> {
+    pub(crate) fn watch_again<S>(&self, call: Option<Arc<Call>>, stream: S) -> DisconnectWatch<S> {
         if let Some(call) = &call {
             call.state().joined();
         }
-        Watched { stream: Box::pin(stream), call, calls: self.clone() }
+        DisconnectWatch { stream: Box::pin(stream), call, calls: self.clone() }
     }
 
     /// The call of a stream that is resumed after an event.
@@ -156,14 +161,14 @@ fn stream_of(event_id: &str) -> Option<String> {
 }
 
 /// The stream of a call. If it is dropped before the response, the client has disconnected.
-pub(crate) struct Watched<S> {
+pub(crate) struct DisconnectWatch<S> {
     stream: Pin<Box<S>>,
     /// `None` after the response, or after the end of the stream.
     call: Option<Arc<Call>>,
     calls: Calls,
 }
 
-impl<S: Stream<Item = ServerSseMessage>> Stream for Watched<S> {
+impl<S: Stream<Item = ServerSseMessage>> Stream for DisconnectWatch<S> {
     type Item = ServerSseMessage;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ServerSseMessage>> {
@@ -189,7 +194,7 @@ impl<S: Stream<Item = ServerSseMessage>> Stream for Watched<S> {
     }
 }
 
-impl<S> Drop for Watched<S> {
+impl<S> Drop for DisconnectWatch<S> {
     fn drop(&mut self) {
         if let Some(call) = self.call.take() {
             self.calls.leave(call);

@@ -29,14 +29,14 @@ impl Call {
 
 /// The result of a tool.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ToolResult {
     /// For the model.
     pub(crate) text: String,
     /// For programs.
     pub(crate) fields: Value,
 }
 
-impl Answer {
+impl ToolResult {
     pub(crate) fn new(text: impl Into<String>, fields: Value) -> Self {
         Self { text: text.into(), fields }
     }
@@ -62,7 +62,7 @@ pub(crate) enum Effect {
 }
 
 type Handler =
-    Arc<dyn Fn(Call, Map<String, Value>) -> BoxFuture<'static, Result<Answer, ToolError>> + Send + Sync>;
+    Arc<dyn Fn(Call, Map<String, Value>) -> BoxFuture<'static, Result<ToolResult, ToolError>> + Send + Sync>;
 
 /// A tool.
 pub(crate) struct Entry {
@@ -72,7 +72,11 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Calls the tool.
-    pub(crate) async fn call(&self, call: Call, arguments: Map<String, Value>) -> Result<Answer, ToolError> {
+    pub(crate) async fn call(
+        &self,
+        call: Call,
+        arguments: Map<String, Value>,
+    ) -> Result<ToolResult, ToolError> {
         (self.handler)(call, arguments).await
     }
 }
@@ -94,7 +98,7 @@ pub(crate) fn entry<A, F, R>(
 where
     A: DeserializeOwned + JsonSchema + Send + 'static,
     F: Fn(Call, A) -> R + Copy + Send + Sync + 'static,
-    R: Future<Output = Result<Answer, ToolError>> + Send + 'static,
+    R: Future<Output = Result<ToolResult, ToolError>> + Send + 'static,
 {
     let annotations = ToolAnnotations::with_title(title)
         .read_only(effect == Effect::Reads)

@@ -9,7 +9,7 @@
 //!
 //! A tool is an entry of `catalog`: a name, a description, a schema that is generated from the type of its arguments, and
 //! a function. The functions, one file of `tools` for each resource, call the API through `sandcrab-client` and return an
-//! `Answer`: text for the model, and the same as fields. `Service` connects them with the protocol. `Output` cuts output to
+//! `ToolResult`: text for the model, and the same as fields. `Service` connects them with the protocol. `Output` cuts output to
 //! a size that a model can use. `docs/design/mcp.md` describes ownership, cancellation and bounds.
 //!
 //! # Limits

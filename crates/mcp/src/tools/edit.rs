@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::catalog::{Answer, Call};
+use crate::catalog::{Call, ToolResult};
 use crate::failure::ToolError;
 use crate::limits::MAX_EDITED_BYTES;
 
@@ -26,7 +26,7 @@ pub(crate) struct EditArguments {
     session_id: Option<String>,
 }
 
-pub(crate) async fn edit(call: Call, arguments: EditArguments) -> Result<Answer, ToolError> {
+pub(crate) async fn edit(call: Call, arguments: EditArguments) -> Result<ToolResult, ToolError> {
     let EditArguments { path, old_text, new_text, replace_all, session_id } = arguments;
     let mut file = call.client.get_file(&path, session_id.as_deref()).await?;
     let etag = file.etag();
@@ -52,21 +52,21 @@ pub(crate) async fn edit(call: Call, arguments: EditArguments) -> Result<Answer,
     let content = stream::iter([Ok::<_, std::convert::Infallible>(Bytes::from(edited.text))]);
     let written = call.client.put_file(&path, &options, content).await?;
     let text = format!("replaced {count} in {path}, first in line {}", edited.line);
-    Ok(Answer::new(
+    Ok(ToolResult::new(
         text,
         json!({ "path": path, "replacements": count, "line": edited.line, "bytes": written.bytes_written }),
     ))
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Edited {
+struct EditResult {
     text: String,
     count: usize,
     /// Line of the first replacement, from 1.
     line: usize,
 }
 
-fn replaced(text: &str, old: &str, new: &str, all: bool) -> Result<Edited, ToolError> {
+fn replaced(text: &str, old: &str, new: &str, all: bool) -> Result<EditResult, ToolError> {
     if old.is_empty() {
         return Err(ToolError::argument("`oldText` is empty: use file_write to create a file"));
     }
@@ -84,7 +84,7 @@ fn replaced(text: &str, old: &str, new: &str, all: bool) -> Result<Edited, ToolE
         ));
     }
     let line = text[..first].matches('\n').count() + 1;
-    Ok(Edited { text: text.replace(old, new), count, line })
+    Ok(EditResult { text: text.replace(old, new), count, line })
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
         let text = "a\nb\na\n";
         assert_eq!(
             replaced(text, "b", "c", false).unwrap(),
-            Edited { text: "a\nc\na\n".into(), count: 1, line: 2 }
+            EditResult { text: "a\nc\na\n".into(), count: 1, line: 2 }
         );
         assert_eq!(replaced(text, "a", "c", true).unwrap().count, 2);
         let code = |old| replaced(text, old, "c", false).unwrap_err().code;

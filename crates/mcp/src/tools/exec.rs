@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::catalog::{Answer, Call, Effect, Entry, entry};
+use crate::catalog::{Call, Effect, Entry, ToolResult, entry};
 use crate::failure::ToolError;
 use crate::limits::{DEFAULT_COMMAND_TIMEOUT_MS, MAX_PROGRESS_BYTES, output_bytes};
 use crate::output::{Omitted, Output, OutputText};
@@ -48,7 +48,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     )]
 }
 
-async fn exec(mut call: Call, arguments: ExecArguments) -> Result<Answer, ToolError> {
+async fn exec(mut call: Call, arguments: ExecArguments) -> Result<ToolResult, ToolError> {
     let mut output = Output::both_ends(output_bytes(arguments.max_output_bytes));
     let mut events = call.client.execute_stream(&request(arguments)).await?;
     let mut id = String::new();
@@ -118,7 +118,7 @@ fn add(call: &Call, output: &mut Output, stream: StreamName, event: &OutputEvent
     Ok(())
 }
 
-fn answer(complete: &CompleteEvent, output: &OutputText) -> Answer {
+fn answer(complete: &CompleteEvent, output: &OutputText) -> ToolResult {
     let CompleteEvent { exit_code, end, result, .. } = complete;
     let id = &result.execution_id;
     let mut text = completed(output, id);
@@ -151,7 +151,7 @@ fn answer(complete: &CompleteEvent, output: &OutputText) -> Answer {
         "leftoverCount": left,
     });
     put_output(&mut fields, output, id);
-    Answer::new(text, fields)
+    ToolResult::new(text, fields)
 }
 
 /// A word of the wire.

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::edit;
 use super::exec::pick;
 use super::lines::{self, Position};
-use crate::catalog::{Answer, Call, Effect, Entry, entry};
+use crate::catalog::{Call, Effect, Entry, ToolResult, entry};
 use crate::failure::ToolError;
 use crate::limits::{DEFAULT_ENTRIES, MAX_ENTRIES, output_bytes};
 
@@ -126,7 +126,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     ]
 }
 
-async fn read(call: Call, arguments: ReadArguments) -> Result<Answer, ToolError> {
+async fn read(call: Call, arguments: ReadArguments) -> Result<ToolResult, ToolError> {
     let ReadArguments { path, start_line, end_line, cursor, max_output_bytes, session_id } = arguments;
     let from = match &cursor {
         None => Position::START,
@@ -147,10 +147,10 @@ async fn read(call: Call, arguments: ReadArguments) -> Result<Answer, ToolError>
         let _ =
             write!(text, "\n[… cut in line {}; continue with cursor \"{}\" …]", lines.end.line, lines.end);
     }
-    Ok(Answer::new(text, fields))
+    Ok(ToolResult::new(text, fields))
 }
 
-async fn write(call: Call, arguments: WriteArguments) -> Result<Answer, ToolError> {
+async fn write(call: Call, arguments: WriteArguments) -> Result<ToolResult, ToolError> {
     let WriteArguments { path, content, append, mode, session_id } = arguments;
     let request = WriteRequest {
         path: Some(path.clone()),
@@ -161,10 +161,10 @@ async fn write(call: Call, arguments: WriteArguments) -> Result<Answer, ToolErro
         ..WriteRequest::default()
     };
     let bytes = call.client.write_file(&request).await?.bytes_written;
-    Ok(Answer::new(format!("wrote {bytes} bytes to {path}"), json!({ "path": path, "bytes": bytes })))
+    Ok(ToolResult::new(format!("wrote {bytes} bytes to {path}"), json!({ "path": path, "bytes": bytes })))
 }
 
-async fn list(call: Call, arguments: ListArguments) -> Result<Answer, ToolError> {
+async fn list(call: Call, arguments: ListArguments) -> Result<ToolResult, ToolError> {
     let ListArguments { path, recursive, hidden, limit, cursor, session_id } = arguments;
     let options = ListOptions {
         recursive,
@@ -191,7 +191,7 @@ async fn list(call: Call, arguments: ListArguments) -> Result<Answer, ToolError>
     if let Some(next) = found.next {
         fields["cursor"] = next.into();
     }
-    Ok(Answer::new(lines.join("\n"), fields))
+    Ok(ToolResult::new(lines.join("\n"), fields))
 }
 
 fn line(file: &FileEntry) -> String {
@@ -202,19 +202,19 @@ fn line(file: &FileEntry) -> String {
     }
 }
 
-async fn stat(call: Call, arguments: StatArguments) -> Result<Answer, ToolError> {
+async fn stat(call: Call, arguments: StatArguments) -> Result<ToolResult, ToolError> {
     let StatArguments { path, session_id } = arguments;
     let request = PathRequest { path: Some(path), session_id, ..PathRequest::default() };
     let stat = call.client.stat_file(&request).await?;
     let names = ["path", "type", "size", "mode", "permissions", "uid", "gid", "modifiedAt", "target"];
     let fields = pick(stat, &names);
-    Ok(Answer::new(format!("{fields:#}"), fields))
+    Ok(ToolResult::new(format!("{fields:#}"), fields))
 }
 
-async fn delete(call: Call, arguments: DeleteArguments) -> Result<Answer, ToolError> {
+async fn delete(call: Call, arguments: DeleteArguments) -> Result<ToolResult, ToolError> {
     let DeleteArguments { path, recursive, session_id } = arguments;
     let request =
         DeleteRequest { path: Some(path.clone()), recursive, session_id, ..DeleteRequest::default() };
     call.client.delete_file(&request).await?;
-    Ok(Answer::new(format!("deleted {path}"), json!({ "path": path })))
+    Ok(ToolResult::new(format!("deleted {path}"), json!({ "path": path })))
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::exec::pick;
-use crate::catalog::{Answer, Call, Effect, Entry, entry};
+use crate::catalog::{Call, Effect, Entry, ToolResult, entry};
 use crate::failure::ToolError;
 use crate::limits::MAX_LISTED;
 
@@ -52,7 +52,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     ]
 }
 
-async fn list(call: Call, _: ListArguments) -> Result<Answer, ToolError> {
+async fn list(call: Call, _: ListArguments) -> Result<ToolResult, ToolError> {
     let listening = call.client.ports().await?.ports;
     let exposed = call.client.exposed_ports().await?.ports;
     let mut lines: Vec<String> = listening
@@ -72,18 +72,18 @@ async fn list(call: Call, _: ListArguments) -> Result<Answer, ToolError> {
     let names = ["port", "address", "pid", "executionId", "processId", "exposed"];
     let ports: Vec<_> = listening.iter().take(MAX_LISTED).map(|port| pick(port, &names)).collect();
     let exposed: Vec<_> = exposed.iter().map(|port| pick(port, &["port", "url", "name", "status"])).collect();
-    Ok(Answer::new(text, json!({ "ports": ports, "exposed": exposed })))
+    Ok(ToolResult::new(text, json!({ "ports": ports, "exposed": exposed })))
 }
 
-async fn expose(call: Call, arguments: ExposeArguments) -> Result<Answer, ToolError> {
+async fn expose(call: Call, arguments: ExposeArguments) -> Result<ToolResult, ToolError> {
     let ExposeArguments { port, name, process_id } = arguments;
     let request = ExposePortRequest { port: port.into(), name, process_id, token: None };
     let exposed = call.client.expose_port(&request).await?;
     let text = format!("port {port} is exposed at {}", exposed.url);
-    Ok(Answer::new(text, pick(exposed, &["port", "url", "name", "status"])))
+    Ok(ToolResult::new(text, pick(exposed, &["port", "url", "name", "status"])))
 }
 
-async fn unexpose(call: Call, arguments: UnexposeArguments) -> Result<Answer, ToolError> {
+async fn unexpose(call: Call, arguments: UnexposeArguments) -> Result<ToolResult, ToolError> {
     let port = call.client.unexpose_port(arguments.port).await?.port;
-    Ok(Answer::new(format!("port {port} is no longer exposed"), json!({ "port": port })))
+    Ok(ToolResult::new(format!("port {port} is no longer exposed"), json!({ "port": port })))
 }

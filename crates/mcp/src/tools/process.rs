@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::exec::{dropped, pick, put_output, word};
-use crate::catalog::{Answer, Call, Effect, Entry, entry};
+use crate::catalog::{Call, Effect, Entry, ToolResult, entry};
 use crate::cut;
 use crate::failure::ToolError;
 use crate::limits::{ANSWER_TIMEOUT, MAX_LISTED, MAX_PROGRESS_BYTES, MAX_WAIT_MS, output_bytes};
@@ -140,7 +140,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     ]
 }
 
-async fn start(call: Call, arguments: StartArguments) -> Result<Answer, ToolError> {
+async fn start(call: Call, arguments: StartArguments) -> Result<ToolResult, ToolError> {
     let StartArguments { command, args, id, session_id, cwd, env, stdin, keep_stdin_open, timeout_ms } =
         arguments;
     let request = CommandRequest {
@@ -158,10 +158,10 @@ async fn start(call: Call, arguments: StartArguments) -> Result<Answer, ToolErro
     let started = call.sandbox().start_process(request).await?;
     let id = started.id();
     let text = format!("started process {id}; process_output reads its output, process_kill ends it");
-    Ok(Answer::new(text, json!({ "id": id, "pid": started.pid() })))
+    Ok(ToolResult::new(text, json!({ "id": id, "pid": started.pid() })))
 }
 
-async fn list(call: Call, arguments: ListArguments) -> Result<Answer, ToolError> {
+async fn list(call: Call, arguments: ListArguments) -> Result<ToolResult, ToolError> {
     let filter =
         ProcessFilter { all: arguments.all == Some(true), session_id: arguments.session_id, status: None };
     let all = call.client.processes(&filter).await?.processes;
@@ -171,7 +171,7 @@ async fn list(call: Call, arguments: ListArguments) -> Result<Answer, ToolError>
         lines.insert(0, format!("[{} older processes are not listed]", all.len() - shown.len()));
     }
     let text = if lines.is_empty() { "no processes".to_owned() } else { lines.join("\n") };
-    Ok(Answer::new(
+    Ok(ToolResult::new(
         text,
         json!({ "processes": shown.iter().map(fields).collect::<Vec<_>>(), "count": all.len() }),
     ))
@@ -190,7 +190,7 @@ fn fields(process: &Process) -> Value {
     fields
 }
 
-async fn output(mut call: Call, arguments: OutputArguments) -> Result<Answer, ToolError> {
+async fn output(mut call: Call, arguments: OutputArguments) -> Result<ToolResult, ToolError> {
     let OutputArguments { id, cursor, wait_ms, until, max_output_bytes } = arguments;
     let from = match &cursor {
         None => 0,
@@ -264,10 +264,10 @@ async fn output(mut call: Call, arguments: OutputArguments) -> Result<Answer, To
     {
         fields.insert("matched".to_owned(), matched.into());
     }
-    Ok(Answer::new(text, fields))
+    Ok(ToolResult::new(text, fields))
 }
 
-async fn input(call: Call, arguments: InputArguments) -> Result<Answer, ToolError> {
+async fn input(call: Call, arguments: InputArguments) -> Result<ToolResult, ToolError> {
     let InputArguments { id, text, close } = arguments;
     let close = close == Some(true);
     if text.is_none() && !close {
@@ -275,21 +275,21 @@ async fn input(call: Call, arguments: InputArguments) -> Result<Answer, ToolErro
     }
     let written = call.client.write_stdin(&id, text.unwrap_or_default(), close).await?.written;
     let closed = if close { ", and closed standard input" } else { "" };
-    Ok(Answer::new(format!("wrote {written} bytes{closed}"), json!({ "id": id, "written": written })))
+    Ok(ToolResult::new(format!("wrote {written} bytes{closed}"), json!({ "id": id, "written": written })))
 }
 
-async fn signal(call: Call, arguments: SignalArguments) -> Result<Answer, ToolError> {
+async fn signal(call: Call, arguments: SignalArguments) -> Result<ToolResult, ToolError> {
     let SignalArguments { id, signal } = arguments;
     call.client.signal(&id, &signal).await?;
-    Ok(Answer::new(format!("sent {signal} to {id}"), json!({ "id": id, "signal": signal })))
+    Ok(ToolResult::new(format!("sent {signal} to {id}"), json!({ "id": id, "signal": signal })))
 }
 
-async fn kill(call: Call, arguments: KillArguments) -> Result<Answer, ToolError> {
+async fn kill(call: Call, arguments: KillArguments) -> Result<ToolResult, ToolError> {
     let KillArguments { id, grace_ms } = arguments;
     let options = KillOptions { signal: None, grace: grace_ms.map(Duration::from_millis) };
     let killed = call.client.kill(&id, &options).await?;
     let (ended, left) = (killed.killed.len(), killed.survivors.len());
     let survivors = if left > 0 { format!("; {left} could not be ended") } else { String::new() };
     let fields = json!({ "id": id, "ended": ended, "survivors": killed.survivors });
-    Ok(Answer::new(format!("ended {ended} processes of {id}{survivors}"), fields))
+    Ok(ToolResult::new(format!("ended {ended} processes of {id}{survivors}"), fields))
 }

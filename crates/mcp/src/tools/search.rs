@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::exec::pick;
-use crate::catalog::{Answer, Call, Effect, Entry, entry};
+use crate::catalog::{Call, Effect, Entry, ToolResult, entry};
 use crate::cut;
 use crate::failure::ToolError;
 use crate::limits::{DEFAULT_ENTRIES, DEFAULT_MATCHES, DEFAULT_OUTPUT_BYTES, MAX_ENTRIES};
@@ -88,7 +88,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     ]
 }
 
-async fn search(call: Call, arguments: SearchArguments) -> Result<Answer, ToolError> {
+async fn search(call: Call, arguments: SearchArguments) -> Result<ToolResult, ToolError> {
     let (limit, offset) = page(arguments.limit, DEFAULT_MATCHES, arguments.offset)?;
     let request = SearchRequest {
         pattern: arguments.pattern,
@@ -123,7 +123,7 @@ async fn search(call: Call, arguments: SearchArguments) -> Result<Answer, ToolEr
     if lines.is_empty() {
         lines = format!("no matches in {} files", found.files_searched);
     }
-    Ok(Answer::new(cut::middle(&lines, 2 * DEFAULT_OUTPUT_BYTES), fields))
+    Ok(ToolResult::new(cut::middle(&lines, 2 * DEFAULT_OUTPUT_BYTES), fields))
 }
 
 fn shown(found: &SearchMatch) -> String {
@@ -133,7 +133,7 @@ fn shown(found: &SearchMatch) -> String {
     before.chain([format!("{path}:{line}:{text}\n")]).chain(after).collect()
 }
 
-async fn find(call: Call, arguments: FindArguments) -> Result<Answer, ToolError> {
+async fn find(call: Call, arguments: FindArguments) -> Result<ToolResult, ToolError> {
     let (limit, offset) = page(arguments.limit, DEFAULT_ENTRIES, arguments.offset)?;
     let request = FindRequest {
         path: Some(directory(arguments.path)),
@@ -169,7 +169,7 @@ async fn find(call: Call, arguments: FindArguments) -> Result<Answer, ToolError>
     if text.is_empty() {
         text = "nothing found".to_owned();
     }
-    Ok(Answer::new(text, fields))
+    Ok(ToolResult::new(text, fields))
 }
 
 /// The directory, by default that of relative paths.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::exec::pick;
-use crate::catalog::{Answer, Call, Effect, Entry, entry};
+use crate::catalog::{Call, Effect, Entry, ToolResult, entry};
 use crate::failure::ToolError;
 use crate::limits::MAX_LISTED;
 
@@ -72,7 +72,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     ]
 }
 
-async fn create(call: Call, arguments: CreateArguments) -> Result<Answer, ToolError> {
+async fn create(call: Call, arguments: CreateArguments) -> Result<ToolResult, ToolError> {
     let CreateArguments { id, cwd, env } = arguments;
     let request = SessionRequest {
         id,
@@ -85,10 +85,10 @@ async fn create(call: Call, arguments: CreateArguments) -> Result<Answer, ToolEr
     let created = call.sandbox().create_session(request).await?;
     let (id, cwd) = (created.id(), created.initial_cwd().unwrap_or_default());
     let text = format!("created session {id}, working directory {cwd}");
-    Ok(Answer::new(text, json!({ "sessionId": id, "cwd": cwd })))
+    Ok(ToolResult::new(text, json!({ "sessionId": id, "cwd": cwd })))
 }
 
-async fn list(call: Call, _: ListArguments) -> Result<Answer, ToolError> {
+async fn list(call: Call, _: ListArguments) -> Result<ToolResult, ToolError> {
     let all = call.client.sessions().await?.sessions;
     let shown = &all[all.len().saturating_sub(MAX_LISTED)..];
     let lines: Vec<String> = shown
@@ -103,15 +103,15 @@ async fn list(call: Call, _: ListArguments) -> Result<Answer, ToolError> {
         .iter()
         .map(|session| pick(session, &["id", "name", "cwd", "busy", "queued", "restarts"]))
         .collect();
-    Ok(Answer::new(text, json!({ "sessions": sessions, "count": all.len() })))
+    Ok(ToolResult::new(text, json!({ "sessions": sessions, "count": all.len() })))
 }
 
-async fn control(call: Call, arguments: ControlArguments) -> Result<Answer, ToolError> {
+async fn control(call: Call, arguments: ControlArguments) -> Result<ToolResult, ToolError> {
     let ControlArguments { id, action } = arguments;
     let ended: SessionEnded = match action {
         Action::Reset => {
             call.client.reset_session(&id, false).await?;
-            return Ok(Answer::new(format!("reset session {id}"), json!({ "sessionId": id })));
+            return Ok(ToolResult::new(format!("reset session {id}"), json!({ "sessionId": id })));
         }
         Action::Interrupt => call.client.interrupt(&id, &InterruptRequest::default()).await?,
         Action::Delete => call.client.delete_session(&id).await?,
@@ -119,5 +119,5 @@ async fn control(call: Call, arguments: ControlArguments) -> Result<Answer, Tool
     let done = if matches!(action, Action::Delete) { "deleted" } else { "interrupted" };
     let text = format!("{done} session {id}; {} processes ended", ended.killed.len());
     let fields = json!({ "sessionId": id, "ended": ended.killed.len(), "survivors": ended.survivors });
-    Ok(Answer::new(text, fields))
+    Ok(ToolResult::new(text, fields))
 }

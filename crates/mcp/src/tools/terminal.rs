@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::exec::pick;
-use crate::catalog::{Answer, Call, Effect, Entry, entry};
+use crate::catalog::{Call, Effect, Entry, ToolResult, entry};
 use crate::cut;
 use crate::failure::ToolError;
 use crate::limits::{DEFAULT_OUTPUT_BYTES, MAX_SETTLE_MS, SETTLE_MS, wait};
@@ -119,7 +119,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     ]
 }
 
-async fn open(call: Call, arguments: OpenArguments) -> Result<Answer, ToolError> {
+async fn open(call: Call, arguments: OpenArguments) -> Result<ToolResult, ToolError> {
     let OpenArguments { command, args, id, cwd, session_id, cols, rows } = arguments;
     let has_id = id.is_some();
     let request =
@@ -146,11 +146,11 @@ impl Drop for CloseOnDrop {
     }
 }
 
-async fn screen(call: Call, arguments: ScreenArguments) -> Result<Answer, ToolError> {
+async fn screen(call: Call, arguments: ScreenArguments) -> Result<ToolResult, ToolError> {
     show(&call, &arguments.id, arguments.scrollback).await
 }
 
-async fn send(call: Call, arguments: SendArguments) -> Result<Answer, ToolError> {
+async fn send(call: Call, arguments: SendArguments) -> Result<ToolResult, ToolError> {
     let SendArguments { id, text, keys } = arguments;
     if text.is_none() && keys.is_none() {
         return Err(ToolError::argument("give `text`, `keys` or both"));
@@ -160,7 +160,7 @@ async fn send(call: Call, arguments: SendArguments) -> Result<Answer, ToolError>
     show(&call, &id, None).await
 }
 
-async fn await_screen(mut call: Call, arguments: WaitArguments) -> Result<Answer, ToolError> {
+async fn await_screen(mut call: Call, arguments: WaitArguments) -> Result<ToolResult, ToolError> {
     let WaitArguments { id, text, regex, idle_ms, timeout_ms } = arguments;
     let timeout = u64::try_from(wait(timeout_ms).as_millis()).unwrap_or(u64::MAX);
     let request = TerminalWaitRequest { text, regex, idle_ms, timeout_ms: Some(timeout) };
@@ -185,11 +185,11 @@ async fn await_screen(mut call: Call, arguments: WaitArguments) -> Result<Answer
     }
 }
 
-async fn close(call: Call, arguments: CloseArguments) -> Result<Answer, ToolError> {
+async fn close(call: Call, arguments: CloseArguments) -> Result<ToolResult, ToolError> {
     let deleted = call.client.delete_terminal(&arguments.id).await?;
     let text = format!("closed terminal {}; {} processes ended", deleted.id, deleted.killed.len());
     let fields = json!({ "id": deleted.id, "ended": deleted.killed.len(), "survivors": deleted.survivors });
-    Ok(Answer::new(text, fields))
+    Ok(ToolResult::new(text, fields))
 }
 
 /// Waits for a short time until the program has drawn. A program that draws without a pause does not prevent an answer.
@@ -205,7 +205,7 @@ async fn settle(call: &Call, id: &str) -> Result<(), ToolError> {
     }
 }
 
-async fn show(call: &Call, id: &str, scrollback: Option<u32>) -> Result<Answer, ToolError> {
+async fn show(call: &Call, id: &str, scrollback: Option<u32>) -> Result<ToolResult, ToolError> {
     let options = ScreenOptions { format: None, scrollback };
     let screen: ScreenResponse = call.client.screen(id, &options).await?;
     let terminal = call.client.terminal(id).await?;
@@ -223,5 +223,5 @@ async fn show(call: &Call, id: &str, scrollback: Option<u32>) -> Result<Answer, 
     if let Some(code) = terminal.exit_code {
         fields["exitCode"] = code.into();
     }
-    Ok(Answer::new(text, fields))
+    Ok(ToolResult::new(text, fields))
 }
