@@ -16,6 +16,7 @@
 //! A client uses one thread; only an embedded server gets more.
 
 mod address_file;
+mod batch;
 mod cli;
 mod command_line;
 mod commands;
@@ -35,7 +36,6 @@ mod quantity;
 mod relay;
 mod runtime;
 mod serve;
-mod several;
 mod table;
 mod terminal;
 mod terminal_args;

@@ -3,10 +3,10 @@
 use clap::Args;
 use sandcrab_api::file::ReadRequest;
 
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::several::Several;
 
 /// Print files of the sandbox.
 ///
@@ -23,7 +23,7 @@ pub(crate) struct CatArgs {
 
 pub(crate) async fn run(args: CatArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let client = global.client()?;
-    let mut several = Several::new(output, &args.paths);
+    let mut results = BatchResults::new(output, &args.paths);
     for path in &args.paths {
         if output.json {
             let request = ReadRequest {
@@ -31,12 +31,12 @@ pub(crate) async fn run(args: CatArgs, global: &GlobalOptions, output: Output) -
                 session_id: args.session.clone(),
                 ..ReadRequest::default()
             };
-            if let Some(content) = several.check(path, client.read_file(&request).await)? {
-                several.document(&content)?;
+            if let Some(content) = results.check(path, client.read_file(&request).await)? {
+                results.document(&content)?;
             }
             continue;
         }
-        let Some(mut file) = several.check(path, client.get_file(path, args.session.as_deref()).await)?
+        let Some(mut file) = results.check(path, client.get_file(path, args.session.as_deref()).await)?
         else {
             continue;
         };
@@ -44,5 +44,5 @@ pub(crate) async fn run(args: CatArgs, global: &GlobalOptions, output: Output) -
             output.bytes(&bytes)?;
         }
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }

@@ -3,10 +3,10 @@
 use clap::Args;
 use sandcrab_api::file::ChmodRequest;
 
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::several::Several;
 
 /// Change the permission bits of files of the sandbox.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(crate) struct ChmodArgs {
 
 pub(crate) async fn run(args: ChmodArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let client = global.client()?;
-    let mut several = Several::new(output, &args.paths);
+    let mut results = BatchResults::new(output, &args.paths);
     for path in &args.paths {
         let request = ChmodRequest {
             path: Some(path.clone()),
@@ -31,11 +31,11 @@ pub(crate) async fn run(args: ChmodArgs, global: &GlobalOptions, output: Output)
             mode: Some(args.mode.clone()),
             ..ChmodRequest::default()
         };
-        if let Some(done) = several.check(path, client.change_mode(&request).await)?
+        if let Some(done) = results.check(path, client.change_mode(&request).await)?
             && output.json
         {
-            several.document(&done)?;
+            results.document(&done)?;
         }
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }

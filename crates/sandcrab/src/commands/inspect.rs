@@ -3,11 +3,11 @@
 use clap::Args;
 use sandcrab_api::process::Process;
 
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::end;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::several::Several;
 use crate::table;
 
 /// Show details of processes: how they ended, resource usage, what they left running.
@@ -20,11 +20,11 @@ pub(crate) struct InspectArgs {
 
 pub(crate) async fn run(args: InspectArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let client = global.client()?;
-    let mut several = Several::new(output, &args.ids);
+    let mut results = BatchResults::new(output, &args.ids);
     for id in &args.ids {
-        let Some(process) = several.check(id, client.process_with_metrics(id).await)? else { continue };
+        let Some(process) = results.check(id, client.process_with_metrics(id).await)? else { continue };
         if output.json {
-            several.document(&process)?;
+            results.document(&process)?;
             continue;
         }
         let mut table = table::table(output, &[]);
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: InspectArgs, global: &GlobalOptions, output: Outpu
         }
         table::print(output, &mut table)?;
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }
 
 fn rows(process: &Process) -> Vec<(&'static str, String)> {

@@ -11,12 +11,12 @@ use sandcrab_api::signal;
 use sandcrab_client::{Client, KillOptions, ProcessFilter};
 
 use super::ps;
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::quantity::Span;
-use crate::several::Several;
 use crate::table;
 
 /// The most kills at the same time.
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: KillArgs, global: &GlobalOptions, output: Output) 
     let mut ids = if args.all { running(&client, args.session).await? } else { args.ids };
     let mut seen = HashSet::new();
     ids.retain(|id| seen.insert(id.clone()));
-    let mut several = Several::new(output, if args.all { &[] } else { &ids });
+    let mut results = BatchResults::new(output, if args.all { &[] } else { &ids });
     let (client, options) = (&client, &options);
     let kills = ids.iter().map(|id| async move { (id, client.kill(id, options).await) });
     let mut answers = futures_util::stream::iter(kills).buffered(CONCURRENT_KILLS);
@@ -62,19 +62,19 @@ pub(crate) async fn run(args: KillArgs, global: &GlobalOptions, output: Output) 
         if args.all && killed.as_ref().is_err_and(|e| e.code() == Some(ErrorCode::ProcessNotFound)) {
             continue;
         }
-        let Some(answer) = several.check(id, killed)? else { continue };
-        several.note_exit_code(exit_code(&answer.survivors));
+        let Some(answer) = results.check(id, killed)? else { continue };
+        results.note_exit_code(exit_code(&answer.survivors));
         if output.json {
-            several.document(&answer)?;
+            results.document(&answer)?;
         } else {
             receipt.add(id, &answer.killed, &answer.survivors);
         }
     }
     // Only failures, which have been printed.
-    if !output.json && (several.exit_code() == 0 || !receipt.is_empty()) {
+    if !output.json && (results.exit_code() == 0 || !receipt.is_empty()) {
         receipt.print(output)?;
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }
 
 /// The ids that `ps` lists.

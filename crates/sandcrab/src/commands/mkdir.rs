@@ -3,10 +3,10 @@
 use clap::Args;
 use sandcrab_api::file::MkdirRequest;
 
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::several::Several;
 
 /// Create directories in the sandbox.
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub(crate) struct MkdirArgs {
 
 pub(crate) async fn run(args: MkdirArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let client = global.client()?;
-    let mut several = Several::new(output, &args.paths);
+    let mut results = BatchResults::new(output, &args.paths);
     for path in &args.paths {
         let request = MkdirRequest {
             path: Some(path.clone()),
@@ -32,11 +32,11 @@ pub(crate) async fn run(args: MkdirArgs, global: &GlobalOptions, output: Output)
             recursive: Some(args.parents),
             ..MkdirRequest::default()
         };
-        if let Some(done) = several.check(path, client.make_directory(&request).await)?
+        if let Some(done) = results.check(path, client.make_directory(&request).await)?
             && output.json
         {
-            several.document(&done)?;
+            results.document(&done)?;
         }
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }

@@ -3,10 +3,10 @@
 use clap::Args;
 use sandcrab_api::file::DeleteRequest;
 
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::several::Several;
 
 /// Delete files of the sandbox.
 ///
@@ -26,7 +26,7 @@ pub(crate) struct RmArgs {
 
 pub(crate) async fn run(args: RmArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let client = global.client()?;
-    let mut several = Several::new(output, &args.paths);
+    let mut results = BatchResults::new(output, &args.paths);
     for path in &args.paths {
         let request = DeleteRequest {
             path: Some(path.clone()),
@@ -34,11 +34,11 @@ pub(crate) async fn run(args: RmArgs, global: &GlobalOptions, output: Output) ->
             recursive: Some(args.recursive),
             ..DeleteRequest::default()
         };
-        if let Some(done) = several.check(path, client.delete_file(&request).await)?
+        if let Some(done) = results.check(path, client.delete_file(&request).await)?
             && output.json
         {
-            several.document(&done)?;
+            results.document(&done)?;
         }
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }

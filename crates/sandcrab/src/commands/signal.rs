@@ -2,10 +2,10 @@
 
 use clap::Args;
 
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::several::Several;
 
 /// Send a signal to processes.
 ///
@@ -21,14 +21,14 @@ pub(crate) struct SignalArgs {
 
 pub(crate) async fn run(args: SignalArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let client = global.client()?;
-    let mut several = Several::new(output, &args.ids);
+    let mut results = BatchResults::new(output, &args.ids);
     for id in &args.ids {
         let sent = client.signal(id, &args.signal).await;
-        if let Some(done) = several.check(id, sent)?
+        if let Some(done) = results.check(id, sent)?
             && output.json
         {
-            several.document(&done)?;
+            results.document(&done)?;
         }
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }

@@ -3,10 +3,10 @@
 use clap::Args;
 use sandcrab_api::file::{FileStat, PathRequest};
 
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::several::Several;
 use crate::table;
 
 /// Show the metadata of files of the sandbox. A symbolic link is not followed.
@@ -22,7 +22,7 @@ pub(crate) struct StatArgs {
 
 pub(crate) async fn run(args: StatArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
     let client = global.client()?;
-    let mut several = Several::new(output, &args.paths);
+    let mut results = BatchResults::new(output, &args.paths);
     let mut found = Vec::new();
     for path in &args.paths {
         let request = PathRequest {
@@ -30,22 +30,22 @@ pub(crate) async fn run(args: StatArgs, global: &GlobalOptions, output: Output) 
             session_id: args.session.clone(),
             ..PathRequest::default()
         };
-        if let Some(stat) = several.check(path, client.stat_file(&request).await)? {
+        if let Some(stat) = results.check(path, client.stat_file(&request).await)? {
             if output.json {
-                several.document(&stat)?;
+                results.document(&stat)?;
             }
             found.push(stat);
         }
     }
     if output.json {
-        return Ok(several.exit_code());
+        return Ok(results.exit_code());
     }
     let mut table = table::table(output, &["TYPE", "MODE", "UID", "GID", "SIZE", "MODIFIED", "PATH"]);
     for stat in &found {
         table.add_row(row(stat));
     }
     table::print(output, &mut table)?;
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }
 
 fn row(stat: &FileStat) -> [String; 7] {

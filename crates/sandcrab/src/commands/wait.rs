@@ -4,13 +4,13 @@ use clap::Args;
 use futures_util::StreamExt;
 use sandcrab_api::process::Process;
 
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::end;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::quantity::Span;
-use crate::several::Several;
 use crate::table;
 
 /// Wait for processes to end, and exit with their exit code.
@@ -32,18 +32,18 @@ pub(crate) async fn run(args: WaitArgs, global: &GlobalOptions, output: Output) 
     let waits = args.ids.iter().map(|id| client.wait(id, timeout));
     // All at the same time: one timeout is for all of them.
     let mut ended = futures_util::stream::iter(waits).buffered(args.ids.len());
-    let mut several = Several::new(output, &args.ids);
+    let mut results = BatchResults::new(output, &args.ids);
     for id in &args.ids {
         let Some(process) = ended.next().await else { break };
-        let Some(process) = several.check(id, process)? else { continue };
+        let Some(process) = results.check(id, process)? else { continue };
         if output.json {
-            several.document(&process)?;
+            results.document(&process)?;
         } else {
             output.line(sentence(&process))?;
         }
-        several.note_exit_code(process.exit_code.map_or(exit_code::UNKNOWN, exit_code::of_command));
+        results.note_exit_code(process.exit_code.map_or(exit_code::UNKNOWN, exit_code::of_command));
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }
 
 /// How it ended.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod background;
+mod batch;
 mod completions;
 mod errors;
 mod exec;
@@ -37,7 +38,6 @@ mod serve_trust;
 mod server_discovery;
 mod service;
 mod sessions;
-mod several;
 mod signals;
 mod support;
 mod terminal;

@@ -8,12 +8,12 @@ use clap::{Args, Subcommand};
 use sandcrab_client::{Client, KillOptions};
 
 use super::kill::{self, Receipt};
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::quantity::Span;
-use crate::several::Several;
 use crate::table;
 
 /// Manage services: programs that the server keeps running, with health checks and restarts.
@@ -103,18 +103,18 @@ pub(crate) async fn run(args: ServiceArgs, global: &GlobalOptions, output: Outpu
 }
 
 async fn health(ids: &[String], client: &Client, output: Output) -> Result<u8, Failure> {
-    let mut several = Several::new(output, ids);
+    let mut results = BatchResults::new(output, ids);
     for id in ids {
-        let Some(health) = several.check(id, client.service_health(id).await)? else { continue };
-        several.note_exit_code(if health.success { 0 } else { exit_code::NOT_HEALTHY });
+        let Some(health) = results.check(id, client.service_health(id).await)? else { continue };
+        results.note_exit_code(if health.success { 0 } else { exit_code::NOT_HEALTHY });
         if output.json {
-            several.document(&health)?;
+            results.document(&health)?;
             continue;
         }
         let error = health.error.map(|error| format!(": {}", table::plain(&error))).unwrap_or_default();
         output.line(format!("{id} {}{error}", health.status.as_str()))?;
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -131,37 +131,37 @@ async fn end(
     output: Output,
 ) -> Result<u8, Failure> {
     let options = signal.options();
-    let mut several = Several::new(output, ids);
+    let mut results = BatchResults::new(output, ids);
     let mut receipt = Receipt::default();
     for id in ids {
         let ended = match ending {
             Ending::Stop => client.stop_service(id, &options).await,
             Ending::Delete => client.delete_service(id, &options).await,
         };
-        let Some(ended) = several.check(id, ended)? else { continue };
-        several.note_exit_code(kill::exit_code(&ended.survivors));
+        let Some(ended) = results.check(id, ended)? else { continue };
+        results.note_exit_code(kill::exit_code(&ended.survivors));
         if output.json {
-            several.document(&ended)?;
+            results.document(&ended)?;
         } else {
             receipt.add(id, &ended.killed, &ended.survivors);
         }
     }
-    if !output.json && (several.exit_code() == 0 || !receipt.is_empty()) {
+    if !output.json && (results.exit_code() == 0 || !receipt.is_empty()) {
         receipt.print(output)?;
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }
 
 async fn restart(args: EndArgs, client: &Client, output: Output) -> Result<u8, Failure> {
     let options = args.signal.options();
-    let mut several = Several::new(output, &args.ids);
+    let mut results = BatchResults::new(output, &args.ids);
     for id in &args.ids {
-        let Some(started) = several.check(id, client.restart_service(id, &options).await)? else { continue };
+        let Some(started) = results.check(id, client.restart_service(id, &options).await)? else { continue };
         if output.json {
-            several.document(&started)?;
+            results.document(&started)?;
         } else {
             output.line(&started.execution_id)?;
         }
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }

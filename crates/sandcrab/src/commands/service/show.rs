@@ -7,10 +7,10 @@ use sandcrab_api::Timestamp;
 use sandcrab_api::service::{Service, ServiceExecution};
 use sandcrab_client::Client;
 
+use crate::batch::BatchResults;
 use crate::end;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::several::Several;
 use crate::table;
 
 const COLUMNS: [&str; 7] = ["ID", "STATE", "PID", "RESTARTS", "CREATED", "NAME", "COMMAND"];
@@ -66,11 +66,11 @@ fn row(service: &Service) -> [String; 7] {
 }
 
 pub(super) async fn status(args: &StatusArgs, client: &Client, output: Output) -> Result<u8, Failure> {
-    let mut several = Several::new(output, &args.ids);
+    let mut results = BatchResults::new(output, &args.ids);
     for id in &args.ids {
-        let Some(service) = several.check(id, client.service(id).await)? else { continue };
+        let Some(service) = results.check(id, client.service(id).await)? else { continue };
         if output.json {
-            several.document(&service)?;
+            results.document(&service)?;
             continue;
         }
         let mut table = table::table(output, &[]);
@@ -79,7 +79,7 @@ pub(super) async fn status(args: &StatusArgs, client: &Client, output: Output) -
         }
         table::print(output, &mut table)?;
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }
 
 fn rows(service: &Service) -> Vec<(&'static str, String)> {

@@ -11,10 +11,10 @@ use sandcrab_client::Client;
 use serde_json::json;
 
 use super::kill::{self, Receipt};
+use crate::batch::BatchResults;
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::several::Several;
 use crate::terminal::TerminalSize;
 use crate::terminal_args::{NewTerminalArgs, ProgramWords};
 
@@ -106,19 +106,19 @@ async fn create(args: CreateArgs, client: &Client, output: Output) -> Result<u8,
 }
 
 async fn delete(ids: &[String], client: &Client, output: Output) -> Result<u8, Failure> {
-    let mut several = Several::new(output, ids);
+    let mut results = BatchResults::new(output, ids);
     let mut receipt = Receipt::default();
     for id in ids {
-        let Some(deleted) = several.check(id, client.delete_terminal(id).await)? else { continue };
-        several.note_exit_code(kill::exit_code(&deleted.survivors));
+        let Some(deleted) = results.check(id, client.delete_terminal(id).await)? else { continue };
+        results.note_exit_code(kill::exit_code(&deleted.survivors));
         if output.json {
-            several.document(&deleted)?;
+            results.document(&deleted)?;
         } else {
             receipt.add(id, &deleted.killed, &deleted.survivors);
         }
     }
-    if !output.json && (several.exit_code() == 0 || !receipt.is_empty()) {
+    if !output.json && (results.exit_code() == 0 || !receipt.is_empty()) {
         receipt.print(output)?;
     }
-    Ok(several.exit_code())
+    Ok(results.exit_code())
 }

@@ -1,4 +1,4 @@
-//! [`Several`]: one command for several ids. A failure of one is reported, and the others continue.
+//! [`BatchResults`]: one command for several ids. A failure of one is reported, and the others continue.
 
 use sandcrab_client::ClientError;
 use serde::Serialize;
@@ -8,13 +8,13 @@ use crate::output::Output;
 
 /// The results of a command for several ids.
 #[derive(Debug)]
-pub(crate) struct Several {
+pub(crate) struct BatchResults {
     output: Output,
     is_one: bool,
     exit_code: u8,
 }
 
-impl Several {
+impl BatchResults {
     pub(crate) fn new(output: Output, ids: &[String]) -> Self {
         Self { output, is_one: ids.len() == 1, exit_code: 0 }
     }
