@@ -8,7 +8,7 @@ use sandcrab_client::{Address, Client};
 
 use crate::failure::Failure;
 use crate::limit::LimitArgs;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 
 /// The command and its options.
 #[derive(Debug, Args)]
@@ -19,13 +19,13 @@ pub(crate) struct CommandArgs {
     cwd: CwdArg,
     /// Maximum run time, such as 500ms, 5s or 2m; 0 for no timeout. The command is then ended, with exit code 124.
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<Span>,
+    timeout: Option<DurationArg>,
     /// Maximum time without output, such as 30s; 0 for no timeout. The command is then ended, with exit code 124.
     #[arg(long, value_name = "DURATION")]
-    idle_timeout: Option<Span>,
+    idle_timeout: Option<DurationArg>,
     /// Grace period between SIGTERM at a timeout and SIGKILL [default: 1s].
     #[arg(long, value_name = "DURATION", conflicts_with = "tty")]
-    timeout_grace: Option<Span>,
+    timeout_grace: Option<DurationArg>,
     #[command(flatten)]
     limits: LimitArgs,
     /// User to run the command as: a name, a user id or UID:GID. The server must run as root.
@@ -139,9 +139,9 @@ impl CommandArgs {
         request.env = self.env.variables();
         request.cwd = self.cwd.resolve(client.address())?;
         request.user = self.user;
-        request.timeout_ms = self.timeout.map(Span::milliseconds);
-        request.idle_timeout_ms = self.idle_timeout.map(Span::milliseconds);
-        request.grace_ms = self.timeout_grace.map(Span::milliseconds);
+        request.timeout_ms = self.timeout.map(DurationArg::milliseconds);
+        request.idle_timeout_ms = self.idle_timeout.map(DurationArg::milliseconds);
+        request.grace_ms = self.timeout_grace.map(DurationArg::milliseconds);
         request.limits = self.limits.limits()?;
         Ok(request)
     }

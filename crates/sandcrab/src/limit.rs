@@ -4,7 +4,7 @@ use clap::Args;
 use sandcrab_api::execute::Limits;
 
 use crate::failure::Failure;
-use crate::quantity::{Size, Span};
+use crate::quantity::{ByteSize, DurationArg};
 
 /// Resource limits of a command.
 #[derive(Debug, Default, PartialEq, Args)]
@@ -49,7 +49,7 @@ fn parse(text: &str) -> Result<Limit, String> {
     let found = NAMES.iter().find(|(known, _)| *known == name);
     let (_, name) = *found.ok_or_else(|| format!("unknown limit {name:?}; limits: {}", known()))?;
     let value = match name {
-        Name::Memory | Name::FileSize | Name::Output => value.parse::<Size>()?.0,
+        Name::Memory | Name::FileSize | Name::Output => value.parse::<ByteSize>()?.0,
         Name::Cpu => seconds(value)?,
         Name::Pids | Name::Files => value.parse().map_err(|_| format!("{value:?} is not a whole number"))?,
     };
@@ -61,7 +61,7 @@ fn seconds(text: &str) -> Result<u64, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(seconds);
     }
-    let Span(duration) = text.parse::<Span>()?;
+    let DurationArg(duration) = text.parse::<DurationArg>()?;
     if duration.subsec_nanos() > 0 {
         return Err(format!("{text:?} is not a whole number of seconds"));
     }

@@ -1,4 +1,4 @@
-//! [`Span`] and [`Size`]: parsed durations and sizes.
+//! [`DurationArg`] and [`ByteSize`]: parsed durations and sizes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ use serde::{Deserialize, Deserializer};
 
 /// A duration: `500ms`, `10s`, `15m`, `24h`, `7d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) Duration);
+pub(crate) struct DurationArg(pub(crate) Duration);
 
 /// A number of bytes: `1048576`, `512KiB`, `64MiB`, `4GiB`, or in powers of ten `1MB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Size(pub(crate) u64);
+pub(crate) struct ByteSize(pub(crate) u64);
 
-impl Span {
+impl DurationArg {
     /// Milliseconds, as the wire has them; saturating.
     pub(crate) fn milliseconds(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
@@ -29,7 +29,7 @@ fn product(text: &str, factor: impl Fn(&str) -> Option<u64>) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor(unit.trim_start())?)
 }
 
-impl FromStr for Span {
+impl FromStr for DurationArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -50,7 +50,7 @@ impl FromStr for Span {
     }
 }
 
-impl FromStr for Size {
+impl FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -78,9 +78,9 @@ impl FromStr for Size {
 }
 
 /// Reads a value of the configuration file: text, or for a size also a plain number.
-struct Written<T>(fn(&str) -> Result<T, String>);
+struct ValueVisitor<T>(fn(&str) -> Result<T, String>);
 
-impl<T> Visitor<'_> for Written<T> {
+impl<T> Visitor<'_> for ValueVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,15 +96,15 @@ impl<T> Visitor<'_> for Written<T> {
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for DurationArg {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Written(str::parse))
+        deserializer.deserialize_any(ValueVisitor(str::parse))
     }
 }
 
-impl<'de> Deserialize<'de> for Size {
+impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Written(str::parse))
+        deserializer.deserialize_any(ValueVisitor(str::parse))
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn durations() {
-        let millis = |text: &str| text.parse::<Span>().map(|span| span.0.as_millis());
+        let millis = |text: &str| text.parse::<DurationArg>().map(|span| span.0.as_millis());
         for (text, expected) in [
             ("0", 0),
             ("0s", 0),
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let bytes = |text: &str| text.parse::<Size>().map(|size| size.0);
+        let bytes = |text: &str| text.parse::<ByteSize>().map(|size| size.0);
         for (text, expected) in [
             ("0", 0),
             ("17", 17),

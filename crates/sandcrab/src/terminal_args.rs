@@ -8,7 +8,7 @@ use sandcrab_client::Client;
 use crate::command_line::{CwdArg, EnvironmentArgs, follows_dashes};
 use crate::failure::Failure;
 use crate::limit::LimitArgs;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 use crate::terminal::DetachKeys;
 
 /// `--detach-keys`.
@@ -61,10 +61,10 @@ pub(crate) struct NewTerminalArgs {
     term: Option<String>,
     /// Maximum run time, such as 2h; 0 for no timeout. The program is then ended, with exit code 124.
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<Span>,
+    timeout: Option<DurationArg>,
     /// Maximum time without input and output, such as 30m; 0 for no timeout. The program is then ended, with exit code 124.
     #[arg(long, value_name = "DURATION")]
-    idle_timeout: Option<Span>,
+    idle_timeout: Option<DurationArg>,
     #[command(flatten)]
     limits: LimitArgs,
 }
@@ -94,8 +94,8 @@ impl NewTerminalArgs {
             term: self.term,
             session_id: self.session,
             limits: self.limits.limits()?,
-            idle_timeout_ms: self.idle_timeout.map(Span::milliseconds),
-            timeout_ms: self.timeout.map(Span::milliseconds),
+            idle_timeout_ms: self.idle_timeout.map(DurationArg::milliseconds),
+            timeout_ms: self.timeout.map(DurationArg::milliseconds),
         })
     }
 }

@@ -8,7 +8,7 @@ use sandcrab_api::backup::{CreateBackupRequest, RestoreBackupRequest};
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 use crate::table;
 
 /// Create, list and restore backups of folders in the sandbox.
@@ -39,7 +39,7 @@ struct CreateArgs {
     name: Option<String>,
     /// Time until the backup expires, such as 12h or 30d [default: 3d].
     #[arg(long, value_name = "DURATION")]
-    ttl: Option<Span>,
+    ttl: Option<DurationArg>,
     /// Leave out what .gitignore files exclude.
     #[arg(long)]
     gitignore: bool,

@@ -42,14 +42,14 @@ pub(crate) struct ExecOptions {
     record: RecordArgs,
     /// What happens to the command if this program is killed or loses its connection [default: keep].
     #[arg(long, value_name = "ACTION", conflicts_with = "tty")]
-    on_disconnect: Option<KeepOrKill>,
+    on_disconnect: Option<EndPolicy>,
     #[command(flatten)]
     command: CommandArgs,
 }
 
 /// What happens to a command when what it belongs to ends.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum KeepOrKill {
+pub(crate) enum EndPolicy {
     Keep,
     Kill,
 }
@@ -72,8 +72,8 @@ impl ExecOptions {
             execution_id: self.record.id,
             leftovers: self.record.leftovers.map(Into::into),
             on_disconnect: self.on_disconnect.map(|action| match action {
-                KeepOrKill::Keep => OnDisconnect::Keep,
-                KeepOrKill::Kill => OnDisconnect::Kill,
+                EndPolicy::Keep => OnDisconnect::Keep,
+                EndPolicy::Kill => OnDisconnect::Kill,
             }),
             ..self.command.request(&client)?
         };

@@ -9,7 +9,7 @@ use sandcrab_api::git::{
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 use crate::table;
 
 /// Environment variable with the password or token of a git host.
@@ -58,7 +58,7 @@ struct NetworkArgs {
     username: Option<String>,
     /// Timeout, such as 30s or 5m [default: 10m].
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<Span>,
+    timeout: Option<DurationArg>,
 }
 
 impl NetworkArgs {
@@ -69,7 +69,7 @@ impl NetworkArgs {
     }
 
     fn timeout_ms(&self) -> Option<u64> {
-        self.timeout.map(Span::milliseconds)
+        self.timeout.map(DurationArg::milliseconds)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::cli::GlobalOptions;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 use crate::table;
 
 /// The most kills at the same time.
@@ -43,7 +43,7 @@ pub(crate) struct KillArgs {
     signal: String,
     /// Grace period before SIGKILL, such as 500ms or 5s.
     #[arg(short, long, value_name = "DURATION", default_value = "5s")]
-    grace: Span,
+    grace: DurationArg,
 }
 
 pub(crate) async fn run(args: KillArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 use crate::terminal::{PlayOptions, play};
 
 /// The range of speeds.
@@ -24,7 +24,7 @@ pub(crate) struct PlayArgs {
     speed: f64,
     /// Shorten pauses to this time, such as 500ms or 2s.
     #[arg(short, long, value_name = "DURATION")]
-    idle_limit: Option<Span>,
+    idle_limit: Option<DurationArg>,
 }
 
 pub(crate) async fn run(args: PlayArgs, output: Output) -> Result<u8, Failure> {

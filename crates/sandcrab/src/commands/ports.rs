@@ -11,7 +11,7 @@ use crate::cli::GlobalOptions;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 use crate::table;
 
 /// List the TCP ports on which programs listen, or wait for one.
@@ -50,7 +50,7 @@ struct WaitArgs {
     process: Option<String>,
     /// Maximum time to wait, such as 5s. Then the exit code is 75 [default: no limit].
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<Span>,
+    timeout: Option<DurationArg>,
 }
 
 pub(crate) async fn run(args: PortsArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {
@@ -95,7 +95,7 @@ async fn wait(args: WaitArgs, client: &Client, output: Output) -> Result<u8, Fai
     };
     let ready = match args.timeout {
         None => ready(&request, client).await?,
-        Some(Span(limit)) => {
+        Some(DurationArg(limit)) => {
             let waited = tokio::time::timeout(limit, ready(&request, client)).await;
             waited.unwrap_or_else(|_| Err(timed_out(args.port, limit)))?
         }

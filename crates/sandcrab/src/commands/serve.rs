@@ -8,7 +8,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::quantity::{Size, Span};
+use crate::quantity::{ByteSize, DurationArg};
 use crate::serve::{self, CompatMode, LogFormat};
 
 /// Start the server, and run it until it receives a signal.
@@ -92,15 +92,15 @@ pub(crate) struct ServeArgs {
 
     /// Default timeout of commands; 0s for none. Default: the value of COMMAND_TIMEOUT_MS, else 0s.
     #[arg(long, env = "SANDCRAB_COMMAND_TIMEOUT", value_name = "DURATION")]
-    pub(crate) command_timeout: Option<Span>,
+    pub(crate) command_timeout: Option<DurationArg>,
 
     /// Default maximum of output in a response, for each stream. Default: the value of MAX_OUTPUT_SIZE_BYTES, else 10MiB.
     #[arg(long, env = "SANDCRAB_MAX_OUTPUT_BYTES", value_name = "SIZE")]
-    pub(crate) max_output_bytes: Option<Size>,
+    pub(crate) max_output_bytes: Option<ByteSize>,
 
     /// Maximum time for running requests to finish when the server stops. Default: 10s.
     #[arg(long, env = "SANDCRAB_DRAIN_WINDOW", value_name = "DURATION")]
-    pub(crate) drain_window: Option<Span>,
+    pub(crate) drain_window: Option<DurationArg>,
 
     /// End all running commands when the server stops. Otherwise they continue, and the next server adopts them.
     /// Default: true if the server is the first process of its container (PID 1), else false.
@@ -110,11 +110,11 @@ pub(crate) struct ServeArgs {
 
     /// Grace period before SIGKILL with --stop-executions. Default: 15m.
     #[arg(long, env = "SANDCRAB_STOP_GRACE", value_name = "DURATION")]
-    pub(crate) stop_grace: Option<Span>,
+    pub(crate) stop_grace: Option<DurationArg>,
 
     /// Maximum age of finished executions. Default: 24h.
     #[arg(long, env = "SANDCRAB_RETENTION_AGE", value_name = "DURATION")]
-    pub(crate) retention_age: Option<Span>,
+    pub(crate) retention_age: Option<DurationArg>,
 
     /// Maximum number of finished executions. Default: 1000.
     #[arg(long, env = "SANDCRAB_RETENTION_COUNT", value_name = "COUNT")]
@@ -122,11 +122,11 @@ pub(crate) struct ServeArgs {
 
     /// Maximum size on disk of finished executions. Default: 4GiB.
     #[arg(long, env = "SANDCRAB_RETENTION_BYTES", value_name = "SIZE")]
-    pub(crate) retention_bytes: Option<Size>,
+    pub(crate) retention_bytes: Option<ByteSize>,
 
     /// Maximum output on disk of one execution. Default: 64MiB.
     #[arg(long, env = "SANDCRAB_JOURNAL_BYTES", value_name = "SIZE")]
-    pub(crate) journal_bytes: Option<Size>,
+    pub(crate) journal_bytes: Option<ByteSize>,
 
     /// Number of shells kept ready. Default: 4.
     #[arg(long, env = "SANDCRAB_READY_SHELLS", value_name = "COUNT")]
@@ -150,7 +150,7 @@ pub(crate) struct ServeArgs {
 
     /// Maximum size of a request body. Default: 128MiB.
     #[arg(long, env = "SANDCRAB_MAX_BODY_BYTES", value_name = "SIZE")]
-    pub(crate) max_body_bytes: Option<Size>,
+    pub(crate) max_body_bytes: Option<ByteSize>,
 
     /// Log level: error, warn, info, debug, trace, or a list such as info,sandcrab_server=debug. Default: info.
     #[arg(long, env = "SANDCRAB_LOG", value_name = "LEVEL")]

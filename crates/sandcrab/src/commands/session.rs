@@ -12,7 +12,7 @@ use crate::cli::GlobalOptions;
 use crate::command_line::{CwdArg, EnvironmentArgs};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::{Size, Span};
+use crate::quantity::{ByteSize, DurationArg};
 use crate::table;
 
 /// Manage sessions: shells that keep their working directory, variables, functions and options.
@@ -51,11 +51,11 @@ struct CreateArgs {
     user: Option<String>,
     /// Default timeout of the session's commands, such as 5s or 2m; 0 for none.
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<Span>,
+    timeout: Option<DurationArg>,
     /// Maximum output of a command that a response of the API carries, for each stream. Does not apply to `exec` and
     /// `logs`, which print everything.
     #[arg(long, value_name = "SIZE")]
-    max_output: Option<Size>,
+    max_output: Option<ByteSize>,
     /// API: return the result of a command that ends the shell (`exit 3`), instead of the error SESSION_TERMINATED. In both
     /// cases the shell is restored for the next command. Makes no difference to `exec`.
     #[arg(long)]
@@ -82,7 +82,7 @@ struct InterruptArgs {
     signal: String,
     /// Grace period before SIGKILL, such as 500ms or 5s [default: 500ms].
     #[arg(short, long, value_name = "DURATION")]
-    grace: Option<Span>,
+    grace: Option<DurationArg>,
 }
 
 /// Create a session with the same state, and print its id.
@@ -118,7 +118,7 @@ pub(crate) async fn run(args: SessionArgs, global: &GlobalOptions, output: Outpu
         SessionCommand::List => list(&client, output).await,
         SessionCommand::Exec(args) => args.options.run(Some(args.session), global, output).await,
         SessionCommand::Interrupt(args) => {
-            let grace_ms = args.grace.map(Span::milliseconds);
+            let grace_ms = args.grace.map(DurationArg::milliseconds);
             let request = InterruptRequest { signal: Some(args.signal.into()), grace_ms };
             ended(output, &client.interrupt(&args.id, &request).await?)
         }
@@ -144,7 +144,7 @@ impl CreateArgs {
             env: self.env.variables(),
             cwd: self.cwd.resolve(client.address())?,
             user: self.user,
-            command_timeout_ms: self.timeout.map(Span::milliseconds),
+            command_timeout_ms: self.timeout.map(DurationArg::milliseconds),
             max_output_size_bytes: self.max_output.map(|size| size.0),
             on_shell_exit: self.restore.then_some(OnShellExit::Restore),
         })

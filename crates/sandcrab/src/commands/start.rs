@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use sandcrab_api::execute::{CommandRequest, OnSessionEnd, Overflow};
 
-use super::exec::KeepOrKill;
+use super::exec::EndPolicy;
 use crate::cli::GlobalOptions;
 use crate::command_line::{CommandArgs, RecordArgs};
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ pub(crate) struct StartArgs {
     session: Option<String>,
     /// What happens to the process when the session is deleted [default: kill].
     #[arg(long, value_name = "ACTION", requires = "session")]
-    on_session_end: Option<KeepOrKill>,
+    on_session_end: Option<EndPolicy>,
     /// Keep standard input open, for `sandcrab stdin`.
     #[arg(short, long)]
     interactive: bool,
@@ -66,8 +66,8 @@ pub(crate) async fn run(args: StartArgs, global: &GlobalOptions, output: Output)
             OverflowArg::Wait => Overflow::Wait,
         }),
         on_session_end: args.on_session_end.map(|action| match action {
-            KeepOrKill::Keep => OnSessionEnd::Keep,
-            KeepOrKill::Kill => OnSessionEnd::Kill,
+            EndPolicy::Keep => OnSessionEnd::Keep,
+            EndPolicy::Kill => OnSessionEnd::Kill,
         }),
         ..args.command.request(&client)?
     };

@@ -10,7 +10,7 @@ use crate::end;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 use crate::table;
 
 /// Wait for processes to end, and exit with their exit code.
@@ -23,7 +23,7 @@ pub(crate) struct WaitArgs {
     ids: Vec<String>,
     /// Maximum time to wait, such as 500ms or 5s. Then the exit code is 75, and the processes continue.
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<Span>,
+    timeout: Option<DurationArg>,
 }
 
 pub(crate) async fn run(args: WaitArgs, global: &GlobalOptions, output: Output) -> Result<u8, Failure> {

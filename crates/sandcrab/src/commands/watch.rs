@@ -6,7 +6,7 @@ use sandcrab_api::watch::{ChangeKind, WatchEvent, WatchRequest};
 use crate::cli::GlobalOptions;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 use crate::relay::write;
 
 /// Print changes of files in the sandbox as they happen.
@@ -33,7 +33,7 @@ pub(crate) struct WatchArgs {
     no_recursive: bool,
     /// End after this time.
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<Span>,
+    timeout: Option<DurationArg>,
     /// Relative paths are relative to the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: WatchArgs, global: &GlobalOptions, output: Output)
         include: some(args.include),
         exclude: some(args.exclude),
         events: Some(kinds.collect::<Vec<_>>()).filter(|kinds| !kinds.is_empty()),
-        timeout_ms: args.timeout.map(Span::milliseconds),
+        timeout_ms: args.timeout.map(DurationArg::milliseconds),
     };
     let mut events = global.client()?.watch(&request).await?;
     while let Some(event) = events.next().await? {

@@ -107,8 +107,8 @@ pub(crate) async fn relay(
         // The exit code reports the signal that this program received, whatever the command made of it.
         Ok(_) if let Some(code) = interrupted.get() => Ok(code),
         Err(Failure::Event(_)) if let Some(code) = interrupted.get() => Ok(code),
-        Ok(Shown { missing, .. }) if missing > 0 => Err(Failure::missing(missing)),
-        Ok(Shown { complete, .. }) => {
+        Ok(PrintedOutput { missing, .. }) if missing > 0 => Err(Failure::missing(missing)),
+        Ok(PrintedOutput { complete, .. }) => {
             let code = exit_code::of_command(complete.exit_code);
             if output.json {
                 output.document(&result::completed(client, &request, *complete).await?)?;
@@ -145,7 +145,7 @@ fn new_id() -> String {
 
 /// A command whose output has been printed.
 #[derive(Debug)]
-struct Shown {
+struct PrintedOutput {
     complete: Box<CompleteEvent>,
     /// Bytes of output that the server has dropped.
     missing: u64,
@@ -157,7 +157,7 @@ async fn show(
     request: &CommandRequest,
     progress: &watch::Sender<Progress>,
     output: Output,
-) -> Result<Shown, Failure> {
+) -> Result<PrintedOutput, Failure> {
     let mut events = client.execute_stream(request).await?;
     progress.send_replace(Progress::Accepted);
     let mut missing = 0;
@@ -179,7 +179,7 @@ async fn show(
                 missing += gap.to.saturating_sub(gap.from);
                 output.note(&gap_note(gap.from, gap.to));
             }
-            ExecuteEvent::Complete(complete) => return Ok(Shown { complete, missing }),
+            ExecuteEvent::Complete(complete) => return Ok(PrintedOutput { complete, missing }),
             ExecuteEvent::Error(error) => return Err(Failure::Event(error)),
         }
     }

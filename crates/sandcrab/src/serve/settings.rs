@@ -22,7 +22,7 @@ use crate::cli::Cli;
 use crate::commands::serve::{PreviewSchemeArg, ServeArgs};
 use crate::connection::TOKEN_VARIABLE;
 use crate::default_paths;
-use crate::quantity::{Size, Span};
+use crate::quantity::{ByteSize, DurationArg};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7070";
 /// The grace period of the reference's platform.
@@ -128,7 +128,7 @@ fn previews(args: &ServeArgs) -> Result<PreviewSettings, SettingsError> {
 }
 
 fn apply_limits(server: &mut ServerConfig, args: &ServeArgs) -> Result<(), SettingsError> {
-    let size = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+    let size = |size: ByteSize| usize::try_from(size.0).unwrap_or(usize::MAX);
     set(&mut server.drain_window, args.drain_window.map(|span| span.0));
     set(&mut server.limits.connections, args.max_connections);
     set(&mut server.limits.body_bytes, args.max_body_bytes.map(size));
@@ -175,7 +175,7 @@ fn workspace(given: Option<PathBuf>) -> Result<PathBuf, SettingsError> {
 fn defaults(args: &ServeArgs) -> Result<Defaults, SettingsError> {
     let millis = || variable("COMMAND_TIMEOUT_MS");
     let timeout = match args.command_timeout {
-        Some(Span(timeout)) => Some(timeout),
+        Some(DurationArg(timeout)) => Some(timeout),
         None => millis()?.map(Duration::from_millis),
     };
     let max_output_bytes = match args.max_output_bytes {

@@ -13,7 +13,7 @@ use crate::cli::GlobalOptions;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 use crate::table;
 
 /// Manage services: programs that the server keeps running, with health checks and restarts.
@@ -79,7 +79,7 @@ struct SignalArgs {
     signal: String,
     /// Grace period before SIGKILL, such as 500ms or 5s.
     #[arg(short, long, value_name = "DURATION", default_value = "5s")]
-    grace: Span,
+    grace: DurationArg,
 }
 
 impl SignalArgs {

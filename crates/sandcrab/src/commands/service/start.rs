@@ -6,10 +6,10 @@ use sandcrab_api::service::{HealthCheck, HealthCheckType, RestartCondition, Rest
 use sandcrab_client::Client;
 
 use crate::command_line::CommandArgs;
-use crate::commands::exec::KeepOrKill;
+use crate::commands::exec::EndPolicy;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 
 /// Start a service and print its id.
 ///
@@ -28,13 +28,13 @@ pub(super) struct StartArgs {
     session: Option<String>,
     /// What happens to the service when the session is deleted [default: kill].
     #[arg(long, value_name = "ACTION", requires = "session")]
-    on_session_end: Option<KeepOrKill>,
+    on_session_end: Option<EndPolicy>,
     /// Wait until the service is healthy.
     #[arg(long)]
     wait: bool,
     /// Timeout of --wait, such as 30s [default: 60s]. The exit code is then 75, and the service continues.
     #[arg(long, value_name = "DURATION", requires = "wait")]
-    wait_timeout: Option<Span>,
+    wait_timeout: Option<DurationArg>,
     #[command(flatten)]
     check: CheckArgs,
     #[command(flatten)]
@@ -64,16 +64,16 @@ struct CheckArgs {
     check: Option<String>,
     /// Time between two checks [default: 5s].
     #[arg(long, value_name = "DURATION", requires = "health_check", help_heading = "Health check")]
-    interval: Option<Span>,
+    interval: Option<DurationArg>,
     /// Timeout of one check [default: 3s].
     #[arg(long, value_name = "DURATION", requires = "health_check", help_heading = "Health check")]
-    check_timeout: Option<Span>,
+    check_timeout: Option<DurationArg>,
     /// Number of failures in a row that make the service unhealthy [default: 3].
     #[arg(long, value_name = "COUNT", requires = "health_check", help_heading = "Health check")]
     retries: Option<u32>,
     /// Time after a start in which failures do not count [default: 10s].
     #[arg(long, value_name = "DURATION", requires = "health_check", help_heading = "Health check")]
-    start_period: Option<Span>,
+    start_period: Option<DurationArg>,
 }
 
 /// The restart policy.
@@ -87,13 +87,13 @@ struct RestartArgs {
     max_restarts: Option<u32>,
     /// Delay of the first restart; each further one doubles it [default: 1s].
     #[arg(long, value_name = "DURATION", requires = "restart", help_heading = "Restarts")]
-    backoff: Option<Span>,
+    backoff: Option<DurationArg>,
     /// Longest delay [default: 60s].
     #[arg(long, value_name = "DURATION", requires = "restart", help_heading = "Restarts")]
-    max_backoff: Option<Span>,
+    max_backoff: Option<DurationArg>,
     /// Run time after which restarts are counted from 0 again [default: 60s].
     #[arg(long, value_name = "DURATION", requires = "restart", help_heading = "Restarts")]
-    reset_after: Option<Span>,
+    reset_after: Option<DurationArg>,
     /// End the program when it becomes unhealthy, which counts as a failure.
     #[arg(long, requires = "restart", requires = "health_check", help_heading = "Restarts")]
     restart_unhealthy: bool,
@@ -119,10 +119,10 @@ impl CheckArgs {
             port: self.http.or(self.tcp),
             path: self.path,
             command: self.check,
-            interval_ms: self.interval.map(Span::milliseconds),
-            timeout_ms: self.check_timeout.map(Span::milliseconds),
+            interval_ms: self.interval.map(DurationArg::milliseconds),
+            timeout_ms: self.check_timeout.map(DurationArg::milliseconds),
             retries: self.retries,
-            start_period_ms: self.start_period.map(Span::milliseconds),
+            start_period_ms: self.start_period.map(DurationArg::milliseconds),
             ..HealthCheck::default()
         })
     }
@@ -138,9 +138,9 @@ impl RestartArgs {
         Some(RestartPolicy {
             policy: Some(policy),
             max_restarts: self.max_restarts,
-            backoff_ms: self.backoff.map(Span::milliseconds),
-            max_backoff_ms: self.max_backoff.map(Span::milliseconds),
-            reset_after_ms: self.reset_after.map(Span::milliseconds),
+            backoff_ms: self.backoff.map(DurationArg::milliseconds),
+            max_backoff_ms: self.max_backoff.map(DurationArg::milliseconds),
+            reset_after_ms: self.reset_after.map(DurationArg::milliseconds),
             on_unhealthy: self.restart_unhealthy.then_some(true),
         })
     }
@@ -156,8 +156,8 @@ pub(super) async fn run(args: StartArgs, client: &Client, output: Output) -> Res
         args: command.args,
         session_id: args.session,
         on_session_end: args.on_session_end.map(|action| match action {
-            KeepOrKill::Keep => OnSessionEnd::Keep,
-            KeepOrKill::Kill => OnSessionEnd::Kill,
+            EndPolicy::Keep => OnSessionEnd::Keep,
+            EndPolicy::Kill => OnSessionEnd::Kill,
         }),
         service_id: args.id,
         name: args.name,
@@ -172,7 +172,7 @@ pub(super) async fn run(args: StartArgs, client: &Client, output: Output) -> Res
         health_check: args.check.check(),
         restart: args.restart.policy(),
         wait_for_ready: args.wait.then_some(true),
-        ready_timeout_ms: args.wait_timeout.map(Span::milliseconds),
+        ready_timeout_ms: args.wait_timeout.map(DurationArg::milliseconds),
     };
     let started = client.start_service(&request).await?;
     if output.json {

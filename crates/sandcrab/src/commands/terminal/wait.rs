@@ -8,7 +8,7 @@ use sandcrab_client::Client;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::quantity::Span;
+use crate::quantity::DurationArg;
 
 /// Wait until a text is on the screen, or until the screen stops changing.
 ///
@@ -26,10 +26,10 @@ pub(super) struct WaitArgs {
     regex: Option<String>,
     /// Time without a change of the screen, such as 500ms.
     #[arg(long, value_name = "DURATION")]
-    idle: Option<Span>,
+    idle: Option<DurationArg>,
     /// Maximum time to wait, such as 5s. Then the exit code is 75 [default: no limit].
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<Span>,
+    timeout: Option<DurationArg>,
 }
 
 pub(super) async fn run(args: WaitArgs, client: &Client, output: Output) -> Result<u8, Failure> {
@@ -37,8 +37,8 @@ pub(super) async fn run(args: WaitArgs, client: &Client, output: Output) -> Resu
     let request = TerminalWaitRequest {
         text: args.text,
         regex: args.regex,
-        idle_ms: args.idle.map(Span::milliseconds),
-        timeout_ms: args.timeout.map(Span::milliseconds),
+        idle_ms: args.idle.map(DurationArg::milliseconds),
+        timeout_ms: args.timeout.map(DurationArg::milliseconds),
     };
     let found = client.wait_for_screen(&args.id, &request).await;
     let found = found.map_err(|error| match error.code() {
