@@ -1,4 +1,4 @@
-//! [`Crashes`]: the delay before a crashed server is restarted.
+//! [`CrashWindow`]: the delay before a crashed server is restarted.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(1_500);
 
 /// The crashes within the window.
 #[derive(Debug, Default)]
-pub(super) struct Crashes(VecDeque<Instant>);
+pub(super) struct CrashWindow(VecDeque<Instant>);
 
-impl Crashes {
+impl CrashWindow {
     /// Counts a crash. Returns the delay before the restart, or `None` to give up.
     pub(super) fn count(&mut self, now: Instant) -> Option<Duration> {
         self.0.retain(|crash| now.duration_since(*crash) < WINDOW);
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_then_it_is_enough() {
-        let (mut crashes, now) = (Crashes::default(), Instant::now());
+        let (mut crashes, now) = (CrashWindow::default(), Instant::now());
         let pauses: Vec<_> = (0..TOO_MANY).map(|_| crashes.count(now)).collect();
         let millis: Vec<_> = pauses.iter().map(|pause| pause.map(|pause| pause.as_millis())).collect();
         assert_eq!(
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn rare_crashes_reset_the_count() {
-        let (mut crashes, start) = (Crashes::default(), Instant::now());
+        let (mut crashes, start) = (CrashWindow::default(), Instant::now());
         for minute in 0..100 {
             assert_eq!(crashes.count(start + minute * WINDOW), Some(Duration::ZERO));
         }

@@ -8,9 +8,9 @@
 //!       └─ zygote           forks supervisors, which the parent inherits when the server ends
 //! ```
 //!
-//! **Lifeline** (`lifeline.rs`). The server's standard input is a socket to its parent. The parent sends the reason
+//! **Control socket** (`control_socket.rs`). The server's standard input is a socket to its parent. The parent sends the reason
 //! of the start and the listening socket of the previous server. The server reports that it listens, and gives the parent
-//! that socket to keep: clients that connect while there is no server wait, and are not refused. The end of the lifeline
+//! that socket to keep: clients that connect while there is no server wait, and are not refused. The end of the control socket
 //! tells the server that its parent has ended. It then stops at once, as after a crash, so that the port and the state
 //! directory are free for another `serve`; running commands continue.
 //!
@@ -27,8 +27,8 @@
 
 mod compat;
 mod config_file;
+mod control_socket;
 mod crashes;
-mod lifeline;
 mod log;
 mod main_program;
 mod mcp;
@@ -40,7 +40,7 @@ mod start_lines;
 mod token;
 
 pub(crate) use compat::CompatMode;
-pub(crate) use lifeline::is_started_by_parent;
+pub(crate) use control_socket::is_started_by_parent;
 pub(crate) use log::LogFormat;
 pub(crate) use parent::run as parent;
 pub(crate) use server::run as server;

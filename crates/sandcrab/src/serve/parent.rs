@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, set_ch
 use tokio::signal::unix::{self, SignalKind, signal};
 
 use super::CANNOT_RUN;
-use super::crashes::{Crashes, FIRST_PAUSE, LONGEST_PAUSE, TOO_MANY};
-use super::lifeline::{self, LISTENING, Lifeline, Message, SERVER};
+use super::control_socket::{self, ControlSocket, LISTENING, Message, SERVER};
+use super::crashes::{CrashWindow, FIRST_PAUSE, LONGEST_PAUSE, TOO_MANY};
 use super::main_program::{MainProgram, STOP_GRACE};
 use super::message::{ERROR, WARNING, print_message};
 use crate::end_signals::ignored_signals;
@@ -66,7 +66,7 @@ impl fmt::Display for End {
 #[derive(Debug)]
 struct Parent {
     signals: Signals,
-    crashes: Crashes,
+    crashes: CrashWindow,
     /// The listening socket, once a server has opened it.
     socket: Option<OwnedFd>,
     /// A signal to forward when the server listens.
@@ -84,7 +84,7 @@ struct Parent {
 #[derive(Debug)]
 struct Server {
     pid: Pid,
-    lifeline: Option<Lifeline>,
+    control: Option<ControlSocket>,
     is_listening: bool,
 }
 
@@ -96,7 +96,7 @@ impl Parent {
         let program = MainProgram::new(command);
         Ok(Self {
             signals: Signals::new(program.is_pending())?,
-            crashes: Crashes::default(),
+            crashes: CrashWindow::default(),
             socket: None,
             held: None,
             stop_signal: None,
@@ -201,7 +201,7 @@ impl Parent {
     /// Starts a server with the arguments and the environment of this process.
     fn start(&self, reason: &str) -> io::Result<Server> {
         let (ours, theirs) = UnixStream::pair()?;
-        lifeline::send(&ours, reason, self.socket.as_ref().map(AsFd::as_fd))?;
+        control_socket::send(&ours, reason, self.socket.as_ref().map(AsFd::as_fd))?;
         let child = Command::new("/proc/self/exe")
             .arg0(SERVER)
             .args(std::env::args_os().skip(1))
@@ -209,7 +209,7 @@ impl Parent {
             .process_group(0)
             .spawn()?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Server { pid, lifeline: Some(Lifeline::new(ours)?), is_listening: false })
+        Ok(Server { pid, control: Some(ControlSocket::new(ours)?), is_listening: false })
     }
 
     /// Waits for the server to end, forwards signals and reaps meanwhile. Also returns whether it has listened.
@@ -221,7 +221,7 @@ impl Parent {
             }
             if let Some(end) = end {
                 // What it sent before it ended. Its process id may be that of another process now: no signals.
-                while let Some(message) = server.lifeline.as_ref().and_then(Lifeline::received) {
+                while let Some(message) = server.control.as_ref().and_then(ControlSocket::received) {
                     self.take(message, &mut server);
                 }
                 return (End(end), server.is_listening);
@@ -232,7 +232,7 @@ impl Parent {
                         self.forward(&server, signal);
                     }
                 }
-                message = next(server.lifeline.as_ref()) => match message {
+                message = next(server.control.as_ref()) => match message {
                     Some(message) => {
                         self.take(message, &mut server);
                         if server.is_listening {
@@ -243,7 +243,7 @@ impl Parent {
                         }
                     }
                     // It is about to end.
-                    None => server.lifeline = None,
+                    None => server.control = None,
                 }
             }
         }
@@ -322,9 +322,9 @@ fn is_stop(signal: Signal) -> bool {
     [Signal::TERM, Signal::INT, Signal::HUP].contains(&signal)
 }
 
-async fn next(lifeline: Option<&Lifeline>) -> Option<Message> {
-    match lifeline {
-        Some(lifeline) => lifeline.next().await,
+async fn next(control: Option<&ControlSocket>) -> Option<Message> {
+    match control {
+        Some(control) => control.next().await,
         None => std::future::pending().await,
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::CANNOT_RUN;
 use super::compat;
-use super::lifeline::{self, LISTENING, Lifeline, Message, SOCKET};
+use super::control_socket::{self, ControlSocket, LISTENING, Message, SOCKET};
 use super::mcp;
 use super::message::{ERROR, print_message};
 use super::settings::{Settings, SettingsError, unknown_variables};
@@ -73,7 +73,7 @@ pub(crate) fn run(args: ServeArgs) -> ExitCode {
 }
 
 fn serve(args: ServeArgs) -> Result<(), Failure> {
-    let (lifeline, message) = lifeline::take().map_err(Failure::NoParent)?;
+    let (control, message) = control_socket::take().map_err(Failure::NoParent)?;
     // It was executed through /proc, and would be called `exe`.
     let _ = rustix::thread::set_name(c"sandcrab-server");
     let is_below_init = rustix::process::getppid() == Some(Pid::INIT);
@@ -85,8 +85,8 @@ fn serve(args: ServeArgs) -> Result<(), Failure> {
     let runtime = start_runtime()?;
     let served = runtime.block_on(async {
         let watched = |source| Failure::Os { doing: "watch the parent", source };
-        let lifeline = Lifeline::new(lifeline).map_err(watched)?;
-        serve_below(&lifeline, message, settings).await
+        let control = ControlSocket::new(control).map_err(watched)?;
+        serve_below(&control, message, settings).await
     });
     runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);
     served
@@ -99,7 +99,7 @@ fn start_runtime() -> Result<Runtime, Failure> {
     runtime.map_err(|source| Failure::Os { doing: "start the runtime", source })
 }
 
-async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) -> Result<(), Failure> {
+async fn serve_below(control: &ControlSocket, message: Message, settings: Settings) -> Result<(), Failure> {
     let Settings { server: config, token_file, .. } = settings;
     let handled = |source| Failure::Os { doing: "handle signals", source };
     let mut stops = StopSignals::new().map_err(handled)?;
@@ -119,7 +119,7 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
     let told = |source| Failure::Os { doing: "tell the parent", source };
     // At once: from now on clients can connect, so the next server must use the same socket.
     let shared = server.listening().share().map_err(told)?;
-    lifeline.send(SOCKET, Some(shared.as_fd())).map_err(told)?;
+    control.send(SOCKET, Some(shared.as_fd())).map_err(told)?;
     drop(shared);
     // Without the file, clients need --url. A full disk is no reason not to serve.
     let noted = AddressFile::write(&state_dir, server.address());
@@ -136,7 +136,7 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
         let running = server.engine().health().running;
         tracing::warn!(running, "{}; running commands are adopted", message.text);
     }
-    lifeline.send(&(announcement + LISTENING), None).map_err(told)?;
+    control.send(&(announcement + LISTENING), None).map_err(told)?;
     let health = server.engine().health();
     if let Some(reason) = health.shell_driver_reason {
         tracing::warn!(reason, "sessions use the portable driver: {}", health.shell_driver);
@@ -150,7 +150,7 @@ async fn serve_below(lifeline: &Lifeline, message: Message, settings: Settings) 
         () = stops.count(counter) => Ok(()),
         () = states => Ok(()),
         // As after a crash: running commands continue.
-        () = async { lifeline.ended().await; before_drop() } => {
+        () = async { control.ended().await; before_drop() } => {
             tracing::error!("the parent process has ended; stopping at once");
             Ok(())
         }

@@ -19,12 +19,12 @@ const QUEUED_PIECES: usize = 4;
 pub(super) struct Keyboard {
     pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
     /// The thread ends when this is closed.
-    _lifeline: UnixStream,
+    _stop: UnixStream,
 }
 
 impl Keyboard {
     pub(super) fn start(terminal: OwnedFd) -> io::Result<Self> {
-        let (lifeline, end) = UnixStream::pair()?;
+        let (stop, end) = UnixStream::pair()?;
         let (sender, pieces) = mpsc::channel(QUEUED_PIECES);
         std::thread::Builder::new().name("keyboard".to_owned()).spawn(move || {
             while let Some(piece) = read(&terminal, &end).transpose() {
@@ -33,7 +33,7 @@ impl Keyboard {
                 }
             }
         })?;
-        Ok(Self { pieces, _lifeline: lifeline })
+        Ok(Self { pieces, _stop: stop })
     }
 
     /// The next keys; empty when the terminal was closed. Cancel safe.
@@ -42,10 +42,10 @@ impl Keyboard {
     }
 }
 
-/// The next keys; `None` when the terminal or the lifeline was closed.
-fn read(terminal: &OwnedFd, lifeline: &UnixStream) -> io::Result<Option<Vec<u8>>> {
+/// The next keys; `None` when the terminal or the stop socket was closed.
+fn read(terminal: &OwnedFd, stop: &UnixStream) -> io::Result<Option<Vec<u8>>> {
     loop {
-        let mut polled = [PollFd::new(terminal, PollFlags::IN), PollFd::new(lifeline, PollFlags::IN)];
+        let mut polled = [PollFd::new(terminal, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
         match poll(&mut polled, None) {
             Ok(_) => (),
             Err(Errno::INTR) => continue,

@@ -1,4 +1,4 @@
-//! [`Lifeline`]: the socket between the parent and its server.
+//! [`ControlSocket`]: the socket between the parent and its server.
 //!
 //! The parent sends one message when it starts a server: the reason, and the listening socket, if there is one. The server
 //! sends its listening socket as soon as it has one, and a second message when it listens, with the lines that the parent
@@ -74,9 +74,9 @@ fn receive(from: impl AsFd) -> io::Result<Option<Message>> {
 
 /// One end of the socket.
 #[derive(Debug)]
-pub(super) struct Lifeline(tokio::net::UnixStream);
+pub(super) struct ControlSocket(tokio::net::UnixStream);
 
-impl Lifeline {
+impl ControlSocket {
     /// An end within a runtime.
     pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
@@ -136,7 +136,7 @@ mod tests {
         let (mut kept, given) = UnixStream::pair().unwrap();
         send(&theirs, "it was killed", Some(given.as_fd())).unwrap();
         drop(given);
-        let ours = Lifeline::new(ours).unwrap();
+        let ours = ControlSocket::new(ours).unwrap();
         let message = ours.next().await.unwrap();
         assert_eq!(message.text, "it was killed");
         drop(message);
