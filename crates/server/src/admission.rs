@@ -49,7 +49,7 @@ impl Admission {
     }
 
     /// Keeps the connection during a request to a preview; `None` if it was already selected to be closed.
-    pub(crate) fn visit(self: &Arc<Self>) -> Option<Visit> {
+    pub(crate) fn visit(self: &Arc<Self>) -> Option<PreviewRequest> {
         let mut state = self.state();
         match &mut *state {
             State::Evicted { .. } => return None,
@@ -57,7 +57,7 @@ impl Admission {
             State::Visiting(running) => *running += 1,
             State::Unauthorized { .. } => *state = State::Visiting(1),
         }
-        Some(Visit(Arc::clone(self)))
+        Some(PreviewRequest(Arc::clone(self)))
     }
 
     /// Waits until the connection must be closed. Returns whether it had requests to previews, whose last response may
@@ -96,9 +96,9 @@ enum Eviction {
 
 /// A request to a preview. Its connection is kept until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Visit(Arc<Admission>);
+pub(crate) struct PreviewRequest(Arc<Admission>);
 
-impl Drop for Visit {
+impl Drop for PreviewRequest {
     fn drop(&mut self) {
         let mut state = self.0.state();
         match &mut *state {

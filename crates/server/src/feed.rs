@@ -124,21 +124,21 @@ impl Feed {
 
     /// Restores the beginnings of characters that an earlier stream had read and not sent. Bytes that cannot wait for
     /// the rest of their character are sent at once.
-    fn restore_held(&mut self, held: [HeldBytes; 2]) {
+    fn restore_held(&mut self, held: [PartialCharacter; 2]) {
         let mut at_once = Vec::new();
         let mut lost = 0;
         for (stream, held) in [Stream::Stdout, Stream::Stderr].into_iter().zip(held) {
             match held {
-                HeldBytes::Nothing => {}
-                HeldBytes::Bytes { bytes, .. } if self.encoding == Encoding::Utf8 => {
+                PartialCharacter::Nothing => {}
+                PartialCharacter::Bytes { bytes, .. } if self.encoding == Encoding::Utf8 => {
                     self.decoders[index(stream)].hold(&bytes);
                 }
-                HeldBytes::Bytes { bytes, .. } => at_once.push((stream, encode_base64(&bytes), false)),
-                HeldBytes::Dropped { .. } if self.encoding == Encoding::Utf8 => {
+                PartialCharacter::Bytes { bytes, .. } => at_once.push((stream, encode_base64(&bytes), false)),
+                PartialCharacter::Dropped { .. } if self.encoding == Encoding::Utf8 => {
                     at_once.push((stream, REPLACEMENT.to_owned(), true));
                 }
                 // Exact bytes have no replacement.
-                HeldBytes::Dropped { count } => lost += count,
+                PartialCharacter::Dropped { count } => lost += count,
             }
         }
         if lost > 0 {
@@ -374,7 +374,7 @@ impl Feed {
 
 /// The beginning of a character before a cursor, which an earlier stream had read and not sent.
 #[derive(Debug)]
-pub(crate) enum HeldBytes {
+pub(crate) enum PartialCharacter {
     Nothing,
     Bytes {
         bytes: Vec<u8>,
@@ -389,24 +389,24 @@ pub(crate) enum HeldBytes {
 }
 
 /// Reads the bytes of incomplete characters before the cursor.
-pub(crate) fn held_bytes(execution: &Execution, cursor: Cursor) -> Result<[HeldBytes; 2], ReadError> {
+pub(crate) fn held_bytes(execution: &Execution, cursor: Cursor) -> Result<[PartialCharacter; 2], ReadError> {
     if cursor.held == [0; 2] {
-        return Ok([HeldBytes::Nothing, HeldBytes::Nothing]);
+        return Ok([PartialCharacter::Nothing, PartialCharacter::Nothing]);
     }
     let mut reader = execution.reader()?;
     let ends = reader.totals_at(cursor.position)?;
-    let mut read = |stream, end: Option<u64>| -> Result<HeldBytes, ReadError> {
+    let mut read = |stream, end: Option<u64>| -> Result<PartialCharacter, ReadError> {
         let count = cursor.held[index(stream)];
         if count == 0 {
-            return Ok(HeldBytes::Nothing);
+            return Ok(PartialCharacter::Nothing);
         }
         let Some(range) = end.and_then(|end| Some(end.checked_sub(count.into())?..end)) else {
-            return Ok(HeldBytes::Dropped { count: count.into() });
+            return Ok(PartialCharacter::Dropped { count: count.into() });
         };
         let mut bytes = vec![0; count.into()];
         let is_whole = reader.read(stream, range.start, &mut bytes)? == ReadAt::Bytes(bytes.len());
-        let dropped = HeldBytes::Dropped { count: count.into() };
-        Ok(if is_whole { HeldBytes::Bytes { bytes, range } } else { dropped })
+        let dropped = PartialCharacter::Dropped { count: count.into() };
+        Ok(if is_whole { PartialCharacter::Bytes { bytes, range } } else { dropped })
     };
     Ok([
         read(Stream::Stdout, ends.map(|(stdout, _)| stdout))?,

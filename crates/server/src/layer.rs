@@ -69,7 +69,7 @@ impl FromRequestParts<App> for RequestId {
 
 /// The state of the outermost layer.
 #[derive(Debug, Clone)]
-pub(crate) struct Outermost {
+pub(crate) struct OuterLayer {
     pub(crate) app: App,
     /// Whether its routes require a token.
     pub(crate) requires_token: bool,
@@ -77,7 +77,7 @@ pub(crate) struct Outermost {
 
 /// The outermost layer.
 pub(crate) async fn outermost(
-    State(Outermost { app, requires_token }): State<Outermost>,
+    State(OuterLayer { app, requires_token }): State<OuterLayer>,
     request: Request,
     next: Next,
 ) -> Response {

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::compat::Compat;
 use crate::error::ApiError;
-use crate::layer::{self, Outermost};
+use crate::layer::{self, OuterLayer};
 use crate::routes::{
     backup, environment, events, execute, exposure, file, find, git, logs, output, port, process, recording,
     replace, screen, search, server, service, session, socket, stdin, terminal, terminal_input,
@@ -150,7 +150,7 @@ pub(crate) fn router(app: &App, compat: Option<&Compat>) -> Routes {
 /// several times for each request. Bodies have their own limits, and no extractor that has a default limit is used.
 fn layered(routes: Router<App>, app: &App) -> Router {
     // All these routes require a token; public ones are to be added with another value.
-    let outermost = Outermost { app: app.clone(), requires_token: true };
+    let outermost = OuterLayer { app: app.clone(), requires_token: true };
     routes.layer(axum::middleware::from_fn_with_state(outermost, layer::outermost)).with_state(app.clone())
 }
 

@@ -59,9 +59,9 @@ impl Searches {
     }
 
     /// A turn for the threads of a stream.
-    pub(crate) fn turn(&self, permit: SearchPermit, threads: FileThreads) -> Turn {
+    pub(crate) fn turn(&self, permit: SearchPermit, threads: FileThreads) -> SearchTurn {
         let (permit, runtime) = (Mutex::new(Some(permit)), Handle::current());
-        Turn { permit, working: Arc::clone(&self.working), threads, runtime }
+        SearchTurn { permit, working: Arc::clone(&self.working), threads, runtime }
     }
 }
 
@@ -79,7 +79,7 @@ async fn permit(working: Arc<Semaphore>, threads: &FileThreads) -> Result<Search
 
 /// The permission of a search to work, which its threads give back while they wait for the client.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct SearchTurn {
     /// Locked while the search may not work, so that all its threads wait.
     permit: Mutex<Option<SearchPermit>>,
     working: Arc<Semaphore>,
@@ -87,7 +87,7 @@ pub(crate) struct Turn {
     runtime: Handle,
 }
 
-impl Turn {
+impl SearchTurn {
     /// Waits while the search may not work. Call it on a thread of the search.
     pub(crate) fn wait(&self) {
         drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner));

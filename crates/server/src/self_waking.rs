@@ -24,18 +24,18 @@ const MAX_POLLS: usize = 8;
 #[derive(Debug)]
 pub(crate) struct SelfWaking<F> {
     future: F,
-    wakes: Arc<Wakes>,
+    wakes: Arc<PartWaker>,
     waker: Waker,
 }
 
 #[derive(Debug)]
-struct Wakes {
+struct PartWaker {
     is_woken: AtomicBool,
     /// The task's waker; absent while the part is being polled.
     task: AtomicWaker,
 }
 
-impl Wake for Wakes {
+impl Wake for PartWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -49,7 +49,7 @@ impl Wake for Wakes {
 
 impl<F: Future + Unpin> SelfWaking<F> {
     pub(crate) fn new(future: F) -> Self {
-        let wakes = Arc::new(Wakes { is_woken: AtomicBool::new(true), task: AtomicWaker::new() });
+        let wakes = Arc::new(PartWaker { is_woken: AtomicBool::new(true), task: AtomicWaker::new() });
         let waker = Waker::from(Arc::clone(&wakes));
         Self { future, wakes, waker }
     }

@@ -39,13 +39,13 @@ pub(crate) struct Store {
 
 /// An archive that is being written. It is removed if it is dropped.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct UnfinishedArchive {
     pub(crate) id: String,
     pub(crate) file: File,
     path: PathBuf,
 }
 
-impl Drop for Draft {
+impl Drop for UnfinishedArchive {
     fn drop(&mut self) {
         // It does not exist after it was kept.
         drop(fs::remove_file(&self.path));
@@ -83,7 +83,7 @@ impl Store {
     }
 
     /// Begins an archive.
-    pub(crate) fn begin(&self) -> Result<Draft, ApiError> {
+    pub(crate) fn begin(&self) -> Result<UnfinishedArchive, ApiError> {
         if self.list()?.len() >= MAX_BACKUPS {
             let message = format!("the server keeps {MAX_BACKUPS} backups; delete some first");
             return Err(ApiError::new(ErrorCode::LimitExceeded, message));
@@ -91,7 +91,7 @@ impl Store {
         self.create().map_err(|e| self.failed(e))
     }
 
-    fn create(&self) -> io::Result<Draft> {
+    fn create(&self) -> io::Result<UnfinishedArchive> {
         match fs::DirBuilder::new().mode(0o700).create(&self.directory) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
             _ => {}
@@ -99,11 +99,11 @@ impl Store {
         let id = sandcrab_workspace::uuid()?;
         let path = self.directory.join(format!("{id}.tmp"));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Draft { id, file, path })
+        Ok(UnfinishedArchive { id, file, path })
     }
 
     /// Keeps a complete archive.
-    pub(crate) fn keep(&self, draft: &Draft, backup: &Backup) -> Result<(), ApiError> {
+    pub(crate) fn keep(&self, draft: &UnfinishedArchive, backup: &Backup) -> Result<(), ApiError> {
         let temporary = self.directory.join(format!("{}.record.tmp", draft.id));
         let kept = || {
             draft.file.sync_all()?;

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::files::FileRules;
-use turns::SessionTurns;
+use turns::SessionLocks;
 
 /// The version of the Sandbox SDK whose container server is imitated.
 const SDK_VERSION: &str = "0.12.7";
@@ -75,12 +75,12 @@ struct Mode(Arc<ModeState>);
 #[derive(Debug)]
 struct ModeState {
     sdk: SandboxSdk,
-    turns: SessionTurns,
+    turns: SessionLocks,
 }
 
 impl SandboxSdk {
     fn router(&self, native: Router<App>, layered: impl Fn(Router<App>) -> Router) -> Router {
-        let mode = Mode(Arc::new(ModeState { sdk: self.clone(), turns: SessionTurns::default() }));
+        let mode = Mode(Arc::new(ModeState { sdk: self.clone(), turns: SessionLocks::default() }));
         let own = Router::new()
             .route("/api/execute", post(commands::execute))
             .route("/api/execute/stream", post(commands::execute_stream))

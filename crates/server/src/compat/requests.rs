@@ -106,11 +106,11 @@ impl NewSession {
 /// The body of `session/delete`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct OldSession {
+pub(super) struct SessionToDelete {
     session_id: String,
 }
 
-impl OldSession {
+impl SessionToDelete {
     /// Converts to a request of the native API.
     pub(super) fn into_native(self) -> DeleteSessionRequest {
         DeleteSessionRequest { session_id: self.session_id }

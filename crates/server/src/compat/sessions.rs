@@ -8,8 +8,8 @@ use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_engine::SessionId;
 use serde::Serialize;
 
-use super::requests::{NewSession, OldSession, Shell, environment, into_native};
-use super::turns::Turn;
+use super::requests::{NewSession, SessionToDelete, Shell, environment, into_native};
+use super::turns::SessionLock;
 use super::{Mode, SandboxSdk};
 use crate::app::App;
 use crate::error::ApiError;
@@ -68,7 +68,7 @@ async fn create_native(
 /// Deletes a session.
 pub(super) async fn delete(
     sandbox: Sandbox,
-    body: Json<OldSession>,
+    body: Json<SessionToDelete>,
 ) -> Result<axum::Json<SessionEnded>, ApiError> {
     let request = into_native(body, |session| Ok(session.into_native()))?;
     let id = request.value.session_id.clone();
@@ -90,7 +90,7 @@ impl Mode {
         app: &App,
         sandbox: &Sandbox,
         shell: &Shell,
-    ) -> Result<Option<Turn>, ApiError> {
+    ) -> Result<Option<SessionLock>, ApiError> {
         let Shell::Session(id) = shell else { return Ok(None) };
         let turn = self.0.turns.wait(id).await;
         self.ensure(app, sandbox, id).await?;

@@ -1,4 +1,4 @@
-//! [`SessionTurns`]: runs one foreground command of a session at a time.
+//! [`SessionLocks`]: runs one foreground command of a session at a time.
 //!
 //! The engine has a queue for each session, but starts the next command as soon as the shell is restored. In
 //! this mode the next command must wait until it is known whether the shell has ended.
@@ -16,15 +16,15 @@ const MAX_IDLE_TURNS: usize = 1_024;
 
 /// Turns by session.
 #[derive(Debug, Default)]
-pub(super) struct SessionTurns(Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>);
+pub(super) struct SessionLocks(Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>);
 
 /// The right to use a session, held until dropped.
 #[derive(Debug)]
-pub(super) struct Turn(#[expect(dead_code, reason = "held, not used")] OwnedMutexGuard<()>);
+pub(super) struct SessionLock(#[expect(dead_code, reason = "held, not used")] OwnedMutexGuard<()>);
 
-impl SessionTurns {
+impl SessionLocks {
     /// Waits for the session's turn, in the order of the calls.
-    pub(super) async fn wait(&self, id: &SessionId) -> Turn {
+    pub(super) async fn wait(&self, id: &SessionId) -> SessionLock {
         let turn = {
             let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if turns.len() >= MAX_IDLE_TURNS && !turns.contains_key(id) {
@@ -32,11 +32,11 @@ impl SessionTurns {
             }
             Arc::clone(turns.entry(id.clone()).or_default())
         };
-        Turn(turn.lock_owned().await)
+        SessionLock(turn.lock_owned().await)
     }
 }
 
-impl Turn {
+impl SessionLock {
     /// Keeps the turn until a command has ended, even if its client disconnects.
     pub(super) fn keep_until_end(self, app: &App, execution: &Execution) {
         let (execution, stopping) = (execution.clone(), app.stopping.clone());
@@ -57,7 +57,7 @@ mod tests {
 
     #[tokio::test]
     async fn idle_turns_are_forgotten_and_used_ones_are_not() {
-        let turns = SessionTurns::default();
+        let turns = SessionLocks::default();
         let held: SessionId = "held".parse().unwrap();
         let turn = turns.wait(&held).await;
         for number in 0..2 * MAX_IDLE_TURNS {

@@ -8,14 +8,14 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::admission::Visit;
+use crate::admission::PreviewRequest;
 
 /// The permits of one request. Dropped at the end of its response.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) _all: OwnedSemaphorePermit,
     pub(super) _of_port: OwnedSemaphorePermit,
-    pub(super) _visit: Option<Visit>,
+    pub(super) _visit: Option<PreviewRequest>,
 }
 
 /// A body that breaks off when the port is no longer exposed.

@@ -16,7 +16,7 @@ use super::headers::{self, ForwardedRequest};
 use super::page::refuse;
 use super::tunnel;
 use super::upstream::{self, ConnectError, UpstreamError};
-use crate::admission::{Admission, Visit};
+use crate::admission::{Admission, PreviewRequest};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::framing;
@@ -123,7 +123,7 @@ pub(crate) fn refuse_loop(app: &App, headers: &HeaderMap) -> Result<(), ApiError
 }
 
 /// Takes the permits of a request.
-fn slot(app: &App, exposed: &Exposed, visit: Option<Visit>) -> Result<Slot, ApiError> {
+fn slot(app: &App, exposed: &Exposed, visit: Option<PreviewRequest>) -> Result<Slot, ApiError> {
     let take = |of: &Arc<tokio::sync::Semaphore>, what: &str| {
         Arc::clone(of).try_acquire_owned().map_err(|_| ApiError::too_many(what))
     };

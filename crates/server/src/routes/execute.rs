@@ -121,7 +121,7 @@ pub(crate) fn started(launch: &Launch) -> ProcessStarted {
 /// The cursor from which a stream resumes.
 #[derive(Debug, serde::Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Since {
+pub(crate) struct ResumeFrom {
     /// Cursor of an event or response. Requires the `Idempotency-Key` of the request that started the
     /// command. `Last-Event-ID` has the same effect.
     since: Option<String>,
@@ -138,7 +138,7 @@ pub(crate) fn since(headers: &HeaderMap, since: Option<&str>) -> Result<Option<C
 /// If the client disconnects, the command continues, unless `onDisconnect` is `kill`. To resume the stream,
 /// repeat the request with the same `Idempotency-Key` and the last `id:` as `Last-Event-ID`.
 #[utoipa::path(post, path = "/api/execute/stream", operation_id = "executeStream", tag = "commands",
-    params(CommandHeaders, SessionQuery, Since,
+    params(CommandHeaders, SessionQuery, ResumeFrom,
         ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client received. Resumes the stream after it.")),
     request_body = CommandRequest,
     responses((status = 200, description = "Events: `start`, output, then `complete` or `error`.",
@@ -149,7 +149,7 @@ pub(crate) async fn execute_stream(
     sandbox: Sandbox,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-    Params(params): Params<Since>,
+    Params(params): Params<ResumeFrom>,
     request: Json<CommandRequest>,
 ) -> Result<EventStream, ApiError> {
     options::check(&request.value, Route::Stream)?;

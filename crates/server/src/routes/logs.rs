@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::cursor::Cursor;
 use crate::error::ApiError;
 use crate::events::EventStream;
-use crate::feed::{Feed, HeldBytes, StreamKind, held_bytes};
+use crate::feed::{Feed, PartialCharacter, StreamKind, held_bytes};
 use crate::input::PathExecution;
 use crate::layer::RequestId;
 use crate::note::{self, ExecutionNote};
@@ -113,7 +113,7 @@ fn select(
     let mut reader = execution.reader()?;
     let cursor = reader.cursor_end()?;
     if let Some(since) = since {
-        let After { ranges, cursor, gap } = after(execution, since, encoding, limit)?;
+        let OutputAfter { ranges, cursor, gap } = after(execution, since, encoding, limit)?;
         let output = ResponseOutput::ranges(reader, ranges, encoding, None);
         return Ok(Selection { output, cursor, gap, tail_is_incomplete: false });
     }
@@ -145,7 +145,7 @@ pub(crate) fn encoding(execution: &Execution, asked: Option<Encoding>) -> Encodi
 
 /// Output after a cursor.
 #[derive(Debug, Clone, Default)]
-struct After {
+struct OutputAfter {
     /// The range of each stream.
     ranges: [Range<u64>; 2],
     /// The cursor after these ranges.
@@ -156,11 +156,16 @@ struct After {
 
 /// Finds the output after a cursor, up to a limit. It stops before dropped bytes, and never splits a
 /// character unless no more output follows.
-fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -> Result<After, ApiError> {
+fn after(
+    execution: &Execution,
+    since: Cursor,
+    encoding: Encoding,
+    limit: u64,
+) -> Result<OutputAfter, ApiError> {
     since.check(execution)?;
     let is_over = execution.status().end().is_some();
     let mut follower = execution.follow(since.position)?;
-    let mut whole = After { cursor: since.position, ..After::default() };
+    let mut whole = OutputAfter { cursor: since.position, ..OutputAfter::default() };
     let mut all = whole.clone();
     let mut decoders: [Decoder; 2] = Default::default();
     // The characters that the cursor splits are part of the output after it. If they were dropped, they are part of the
@@ -168,14 +173,14 @@ fn after(execution: &Execution, since: Cursor, encoding: Encoding, limit: u64) -
     let mut lost = 0;
     for (at, held) in held_bytes(execution, since)?.into_iter().enumerate() {
         match held {
-            HeldBytes::Nothing => {}
-            HeldBytes::Bytes { bytes, range } => {
+            PartialCharacter::Nothing => {}
+            PartialCharacter::Bytes { bytes, range } => {
                 all.ranges[at] = range;
                 if encoding == Encoding::Utf8 {
                     decoders[at].hold(&bytes);
                 }
             }
-            HeldBytes::Dropped { count } => lost += count,
+            PartialCharacter::Dropped { count } => lost += count,
         }
     }
     if lost > 0 {

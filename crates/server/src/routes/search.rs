@@ -31,7 +31,7 @@ use crate::json_list::JsonList;
 use crate::layer::RequestId;
 use crate::origin::Origin;
 use crate::routes::execute::SessionQuery;
-use crate::searches::Turn;
+use crate::searches::SearchTurn;
 
 /// Default of `maxMatches`.
 const DEFAULT_MATCHES: u32 = 1000;
@@ -176,7 +176,7 @@ fn converted(file: FileMatches, has_context: bool) -> impl Iterator<Item = Searc
 }
 
 /// What the threads of a search send to its stream.
-enum Found {
+enum SearchMessage {
     Matches(FileMatches),
     End(Result<SearchSummary, ApiError>),
 }
@@ -184,7 +184,7 @@ enum Found {
 /// The stream of a search.
 struct Streamed {
     app: App,
-    found: mpsc::Receiver<Found>,
+    found: mpsc::Receiver<SearchMessage>,
     ready: VecDeque<SearchMatch>,
     has_context: bool,
     is_over: bool,
@@ -228,22 +228,22 @@ async fn streamed(
         };
         let outcome = place.run_permitted(stream, work).await;
         // Without a receiver, the client has disconnected.
-        drop(sender.send_timeout(Found::End(outcome), CLIENT_TIMEOUT).await);
+        drop(sender.send_timeout(SearchMessage::End(outcome), CLIENT_TIMEOUT).await);
     });
     Ok(EventStream::new(stream::unfold(state, next), Origin::request(id)).into_response())
 }
 
 /// Sends matches to a stream. A search works only while its client reads.
 struct StreamReceiver {
-    turn: Turn,
-    matches: mpsc::Sender<Found>,
+    turn: SearchTurn,
+    matches: mpsc::Sender<SearchMessage>,
     /// Why the search ended early.
     cut_off: Mutex<Option<ApiError>>,
 }
 
 impl SearchReceiver for StreamReceiver {
     fn deliver(&self, file: FileMatches) -> ControlFlow<()> {
-        let full = match self.matches.try_send(Found::Matches(file)) {
+        let full = match self.matches.try_send(SearchMessage::Matches(file)) {
             Ok(()) => return ControlFlow::Continue(()),
             Err(TrySendError::Full(full)) => full,
             Err(TrySendError::Closed(_)) => return ControlFlow::Break(()),
@@ -274,11 +274,11 @@ async fn next(mut state: Streamed) -> Option<(Item, Streamed)> {
         let found = tokio::select! {
             found = state.found.recv() => found,
             () = tokio::time::sleep(HEARTBEAT) => return Some((Item::Heartbeat, state)),
-            () = state.app.stopping.cut_off() => Some(Found::End(Err(ApiError::shutting_down()))),
+            () = state.app.stopping.cut_off() => Some(SearchMessage::End(Err(ApiError::shutting_down()))),
         };
         match found {
-            Some(Found::Matches(file)) => state.ready = converted(file, state.has_context).collect(),
-            Some(Found::End(outcome)) => {
+            Some(SearchMessage::Matches(file)) => state.ready = converted(file, state.has_context).collect(),
+            Some(SearchMessage::End(outcome)) => {
                 state.is_over = true;
                 break end_event(outcome);
             }

@@ -14,7 +14,7 @@ use super::check::Checks;
 use super::definition::{Definition, MAX_SERVICE_ID_BYTES};
 use super::ending::AfterEnd;
 use super::record::{Record, Store};
-use super::snapshot::{Observed, Snapshot, snapshot};
+use super::snapshot::{ObservedHealth, Snapshot, snapshot};
 use super::task::{Command, Task};
 use crate::app::App;
 use crate::error::ApiError;
@@ -223,7 +223,7 @@ enum Claim {
 
 fn handle(record: &Record, is_begun: bool) -> (Arc<Handle>, mpsc::Receiver<Command>) {
     let (commands, receiver) = mpsc::channel(MAX_COMMANDS);
-    let (snapshot, _) = watch::channel(snapshot(record, &Observed::default(), is_begun, false));
+    let (snapshot, _) = watch::channel(snapshot(record, &ObservedHealth::default(), is_begun, false));
     (Arc::new(Handle { digest: record.digest.clone(), commands, snapshot }), receiver)
 }
 

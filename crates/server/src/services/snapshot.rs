@@ -37,7 +37,7 @@ impl Snapshot {
 
 /// The health of the current execution.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Observed {
+pub(super) struct ObservedHealth {
     /// State by the health check; `None` without one.
     pub(super) state: Option<ServiceState>,
     pub(super) last_check: Option<Timestamp>,
@@ -47,7 +47,12 @@ pub(super) struct Observed {
 }
 
 /// The snapshot of a record.
-pub(super) fn snapshot(record: &Record, observed: &Observed, is_begun: bool, is_removed: bool) -> Snapshot {
+pub(super) fn snapshot(
+    record: &Record,
+    observed: &ObservedHealth,
+    is_begun: bool,
+    is_removed: bool,
+) -> Snapshot {
     let state = match record.phase {
         Phase::Starting => ServiceState::Starting,
         Phase::Running { .. } => observed.state.unwrap_or(ServiceState::Running),

@@ -18,7 +18,7 @@ use super::health::HealthTracker;
 use super::policy::{Outcome, RestartDecision};
 use super::record::{self, Phase, Record, Store};
 use super::registry::Handle;
-use super::snapshot::{Observed, elapsed, remaining, snapshot};
+use super::snapshot::{ObservedHealth, elapsed, remaining, snapshot};
 use crate::app::App;
 use crate::convert;
 use crate::error::ApiError;
@@ -58,7 +58,7 @@ pub(super) struct Task {
     pub(super) commands: mpsc::Receiver<Command>,
     /// The current execution.
     execution: Option<Execution>,
-    observed: Observed,
+    observed: ObservedHealth,
     /// The reply to the request that created the service, until the first start.
     pub(super) begun: Option<oneshot::Sender<Result<(), ApiError>>>,
     replaces: Option<Arc<Handle>>,
@@ -89,7 +89,7 @@ impl Task {
             handle,
             commands,
             execution: None,
-            observed: Observed::default(),
+            observed: ObservedHealth::default(),
             begun: None,
             replaces: None,
             pending: Vec::new(),
@@ -200,7 +200,7 @@ impl Task {
 
     /// Starts the current execution, unless an earlier server has done so.
     async fn start(&mut self) {
-        self.observed = Observed::default();
+        self.observed = ObservedHealth::default();
         // It may wait for a command of the session, for any time. If it is dropped, either nothing was started, or the
         // engine has an execution with this id.
         let launched = tokio::select! {

@@ -20,7 +20,7 @@ use crate::text::StringWriter;
 const MAX_ESCAPE_BYTES: usize = 6;
 
 /// The unwritten rest of a message.
-enum Rest {
+enum UnwrittenPart {
     /// Complete text.
     Text(Bytes),
     /// The body of a response, and the encoder if it is not JSON.
@@ -36,7 +36,7 @@ enum Rest {
 
 /// A message that is being written in fragments.
 pub(super) struct OpenMessage {
-    rest: Rest,
+    rest: UnwrittenPart,
     /// Written before the rest: the beginning of the frame's JSON.
     head: Vec<u8>,
     /// The request whose last frame it is, if it is a response with a body.
@@ -51,7 +51,7 @@ pub(super) struct IncompleteBody(pub(super) String);
 impl OpenMessage {
     /// A complete message.
     pub(super) fn text(text: Vec<u8>) -> Self {
-        Self { rest: Rest::Text(text.into()), head: Vec::new(), id: None, is_first: true }
+        Self { rest: UnwrittenPart::Text(text.into()), head: Vec::new(), id: None, is_first: true }
     }
 
     /// A response frame with this body.
@@ -65,7 +65,7 @@ impl OpenMessage {
         let quoted = serde_json::to_string(&**id).unwrap_or_default();
         let encoding = if kind == BodyKind::Bytes { r#","encoding":"base64""# } else { "" };
         let head = format!(r#"{{"type":"response","id":{quoted},"status":{status}{encoding}"#);
-        let rest = Rest::Body { body, piece: Bytes::new(), string, is_begun: false };
+        let rest = UnwrittenPart::Body { body, piece: Bytes::new(), string, is_begun: false };
         Self { rest, head: head.into_bytes(), id: Some(Arc::clone(id)), is_first: true }
     }
 
@@ -75,12 +75,12 @@ impl OpenMessage {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Message>, IncompleteBody>> {
         let (fragment, is_last) = match &mut self.rest {
-            Rest::Nothing => return Poll::Ready(Ok(None)),
-            Rest::Text(text) => {
+            UnwrittenPart::Nothing => return Poll::Ready(Ok(None)),
+            UnwrittenPart::Text(text) => {
                 let fragment = text.split_to(text.len().min(PIECE_BYTES));
                 (fragment, text.is_empty())
             }
-            Rest::Body { body, piece, string, is_begun } => {
+            UnwrittenPart::Body { body, piece, string, is_begun } => {
                 while piece.is_empty() {
                     match ready!(Pin::new(&mut *body).poll_frame(cx)) {
                         Some(Ok(frame)) => *piece = frame.into_data().unwrap_or_default(),
@@ -117,7 +117,7 @@ impl OpenMessage {
             }
         };
         if is_last {
-            self.rest = Rest::Nothing;
+            self.rest = UnwrittenPart::Nothing;
         }
         Poll::Ready(Ok(Some(self.fragment(fragment, is_last))))
     }

@@ -35,7 +35,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tower::ServiceExt;
 
 pub(crate) use self::liveness::{Liveness, LivenessCheck};
-pub(crate) use self::received::{Metered, Received};
+pub(crate) use self::received::{CountingReader, Received};
 use self::request::{Parsed, Reply, refusal};
 pub(crate) use self::request::{limited, truncated};
 use self::writer::Writer;
@@ -58,7 +58,7 @@ const MAX_WRITE_BUFFER_BYTES: usize = WRITE_BUFFER_BYTES + 4 * PIECE_BYTES;
 /// Time for a client to read a close frame.
 pub(crate) const CLOSE_TIME: Duration = Duration::from_secs(2);
 
-type Stream = WebSocketStream<Metered<TokioIo<Upgraded>>>;
+type Stream = WebSocketStream<CountingReader<TokioIo<Upgraded>>>;
 
 /// The routes, for requests over a socket.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ pub(crate) async fn serve(app: App, router: Router, stream: Upgraded) {
         .max_message_size(Some(limit))
         .max_frame_size(Some(limit));
     let received = Received::new(&app);
-    let stream = Metered::new(TokioIo::new(stream), received.clone());
+    let stream = CountingReader::new(TokioIo::new(stream), received.clone());
     let stream = Stream::from_raw_socket(stream, Role::Server, Some(config)).await;
     let (sink, incoming) = stream.split();
     let mut connection = Connection {

@@ -1,7 +1,7 @@
 //! [`Received`]: counts the incoming data of a socket.
 //!
 //! A message is passed on when it is complete. Until then its bytes are in memory, so they are counted where they are
-//! read ([`Metered`]), together with the bodies of all other requests.
+//! read ([`CountingReader`]), together with the bodies of all other requests.
 
 use std::io;
 use std::pin::Pin;
@@ -128,13 +128,13 @@ impl Frames {
 ///
 /// A read ends at the end of a head or a payload, so that a message is alone in its buffer, which is freed with it.
 #[derive(Debug)]
-pub(crate) struct Metered<S> {
+pub(crate) struct CountingReader<S> {
     stream: BufReader<S>,
     frames: Frames,
     received: Received,
 }
 
-impl<S: AsyncRead> Metered<S> {
+impl<S: AsyncRead> CountingReader<S> {
     pub(crate) fn new(stream: S, received: Received) -> Self {
         let stream = BufReader::with_capacity(READ_BUFFER_BYTES, stream);
         Self { stream, frames: Frames::default(), received }
@@ -146,7 +146,7 @@ impl<S: AsyncRead> Metered<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CountingReader<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -163,7 +163,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CountingReader<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

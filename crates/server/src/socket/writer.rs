@@ -36,7 +36,7 @@ const MAX_WAITING_BYTES: usize = 4 << 20;
 /// Maximum length of the reason of a close frame: a control frame has 125 bytes, two of them for the code.
 const MAX_REASON_BYTES: usize = 123;
 
-type Half = SplitSink<Stream, Message>;
+type SocketSink = SplitSink<Stream, Message>;
 
 /// A request by its id.
 struct Request {
@@ -70,7 +70,7 @@ type StreamItem = (Arc<str>, u64, Option<Item>);
 
 /// Produces the messages of a socket.
 pub(super) struct Writer {
-    sink: Half,
+    sink: SocketSink,
     requests: HashMap<String, Request>,
     serial: u64,
     control: VecDeque<Message>,
@@ -86,7 +86,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(sink: Half) -> Self {
+    pub(super) fn new(sink: SocketSink) -> Self {
         Self {
             sink,
             requests: HashMap::new(),
@@ -102,7 +102,7 @@ impl Writer {
         }
     }
 
-    pub(super) fn into_sink(self) -> Half {
+    pub(super) fn into_sink(self) -> SocketSink {
         self.sink
     }
 
@@ -317,7 +317,7 @@ fn whole(frame: &ServerFrame) -> OpenMessage {
 }
 
 /// Sends a close frame. Returns whether it could.
-pub(super) async fn close(sink: &mut Half, code: CloseCode, reason: &str) -> bool {
+pub(super) async fn close(sink: &mut SocketSink, code: CloseCode, reason: &str) -> bool {
     let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
     sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await.is_ok()
 }

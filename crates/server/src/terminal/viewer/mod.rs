@@ -37,7 +37,9 @@ use super::hub::{Hub, ViewerGuard};
 use super::repaint::{self, Repaint, Start};
 use crate::app::App;
 use crate::outgoing::PIECE_BYTES;
-use crate::socket::{CLOSE_TIME, Liveness, LivenessCheck, Metered, READ_BUFFER_BYTES, Received, truncated};
+use crate::socket::{
+    CLOSE_TIME, CountingReader, Liveness, LivenessCheck, READ_BUFFER_BYTES, Received, truncated,
+};
 
 /// Maximum size of a message of a client.
 pub(crate) const MAX_INPUT_MESSAGE_BYTES: usize = 1 << 20;
@@ -52,7 +54,7 @@ const REPAINT_STALL: Duration = Duration::from_secs(5);
 const UNRECORDED: &str = "the disk of the server's state is full; output is not shown until there is space";
 
 /// A WebSocket whose incoming bytes are counted.
-type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
+type Socket = WebSocketStream<CountingReader<TokioIo<Upgraded>>>;
 
 /// Which client it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +132,7 @@ pub(crate) async fn serve(app: App, hub: Arc<Hub>, attachment: Attachment, strea
         .max_message_size(Some(MAX_INPUT_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_INPUT_MESSAGE_BYTES));
     let received = Received::new(&app);
-    let stream = Metered::new(TokioIo::new(stream), received.clone());
+    let stream = CountingReader::new(TokioIo::new(stream), received.clone());
     let socket = Socket::from_raw_socket(stream, Role::Server, Some(config)).await;
     let (sink, incoming) = socket.split();
     let guard = hub.attach(attachment.is_watcher);
