@@ -25,7 +25,7 @@ pub struct FindOptions {
 
 /// The entries that were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FindResult {
     /// Their paths: sorted by name within each directory, a directory before its content.
     pub paths: Vec<PathBuf>,
     /// Whether there are more.
@@ -35,13 +35,13 @@ pub struct Found {
 }
 
 /// Finds entries below a directory. The directory itself is not among them.
-pub fn find(path: &Path, options: &FindOptions, cancel: &Cancel) -> Result<Found, SearchError> {
+pub fn find(path: &Path, options: &FindOptions, cancel: &Cancel) -> Result<FindResult, SearchError> {
     let root = root_of(path)?;
     if !root.is_dir() {
         return Err(FileError::new(FileErrorKind::NotDirectory, path).into());
     }
     let overrides = options.walk.overrides(&root)?;
-    let mut found = Found::default();
+    let mut found = FindResult::default();
     let mut bytes = 0;
     // In one thread: the order is defined, and with a limit the walk ends early.
     let walk = options.walk.walk(&root)?.sort_by_file_name(|a, b| a.cmp(b)).build();

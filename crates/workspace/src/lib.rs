@@ -60,10 +60,10 @@ pub use archive::{
     check_folder, pack,
 };
 pub use error::{FileError, FileErrorKind};
-pub use find::{FindOptions, Found, MAX_FOUND_PATHS, find};
+pub use find::{FindOptions, FindResult, MAX_FOUND_PATHS, find};
 pub use identity::Identity;
 pub use ignore_rules::{MAX_IGNORE_BYTES, MAX_IGNORE_LINES};
-pub use list::{DEFAULT_LISTED, Entry, ListOptions, Listed, MAX_LISTED, list};
+pub use list::{DEFAULT_LISTED, Entry, ListOptions, ListResult, MAX_LISTED, list};
 pub use mime::{DETECTION_BYTES, FileKind};
 pub use modify::{chmod, mkdir};
 pub use open::open;
@@ -85,8 +85,8 @@ pub use transfer::{copy, rename};
 pub use uuid::uuid;
 pub use walk::{Cancel, CancelOnDrop, MAX_GLOB_BYTES, MAX_GLOBS, WalkOptions};
 pub use watch::{
-    CHECK_IDLE_TIMEOUT, COALESCE_WINDOW, Change, ChangeKind, CheckError, CheckStatus, Checked, Checks,
+    CHECK_IDLE_TIMEOUT, COALESCE_WINDOW, Change, ChangeKind, CheckError, CheckResult, CheckStatus, Checks,
     DEFAULT_EXCLUDES, MAX_CHECKS, MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, MAX_WATCHED_DIRECTORIES, ResyncReason,
     Watch, WatchError, WatchEvent, WatchOptions,
 };
-pub use write::{Condition, Replacement, Saved, Tags, append};
+pub use write::{Condition, Replacement, Tags, WriteResult, append};

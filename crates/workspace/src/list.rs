@@ -51,7 +51,7 @@ pub struct Entry<'a> {
 
 /// The result of a list.
 #[derive(Debug, Clone, Default)]
-pub struct Listed {
+pub struct ListResult {
     /// Number of entries.
     pub count: usize,
     /// The last entry, if there are more.
@@ -77,12 +77,12 @@ pub fn list(
     path: &Path,
     options: &ListOptions,
     found: &mut dyn FnMut(&Entry<'_>) -> usize,
-) -> Result<Listed, FileError> {
+) -> Result<ListResult, FileError> {
     let limit = options.limit.min(MAX_LISTED);
     let after: Vec<&OsStr> = options.after.as_deref().map(|after| after.iter().collect()).unwrap_or_default();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let root = rustix::fs::openat(CWD, path, flags, Mode::empty()).at(path)?;
-    let mut listed = Listed::default();
+    let mut listed = ListResult::default();
     let mut bytes = 0;
     let mut last = PathBuf::new();
     let mut levels = vec![read(root, after.first().copied(), options, limit).at(path)?];
@@ -190,7 +190,7 @@ fn read(
     room: usize,
 ) -> Result<Level, Errno> {
     // Beyond the room: one on the way to the first entry, and one that tells that the list is cut.
-    let mut names = Smallest::new(room.saturating_add(2), options.max_bytes);
+    let mut names = SmallestNames::new(room.saturating_add(2), options.max_bytes);
     for entry in Dir::read_from(&directory)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
@@ -201,12 +201,12 @@ fn read(
             names.add(name);
         }
     }
-    let Smallest { names, is_cut, .. } = names;
+    let SmallestNames { names, is_cut, .. } = names;
     Ok(Level { directory, names: names.into_sorted_vec().into_iter(), is_cut })
 }
 
 /// The smallest of many names.
-struct Smallest {
+struct SmallestNames {
     names: BinaryHeap<OsString>,
     bytes: usize,
     is_cut: bool,
@@ -214,7 +214,7 @@ struct Smallest {
     max_bytes: usize,
 }
 
-impl Smallest {
+impl SmallestNames {
     fn new(max_names: usize, max_bytes: usize) -> Self {
         Self { names: BinaryHeap::new(), bytes: 0, is_cut: false, max_names, max_bytes }
     }
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn names_in_memory_are_bounded() {
-        let mut smallest = Smallest::new(10, usize::MAX);
+        let mut smallest = SmallestNames::new(10, usize::MAX);
         let mut largest = 0;
         for number in (0..1000).rev().chain(1000..2000) {
             smallest.add(format!("{number:04}").as_bytes());
@@ -346,7 +346,7 @@ mod tests {
         assert!(smallest.is_cut && largest <= 11);
         let sorted = smallest.names.into_sorted_vec();
         assert_eq!((sorted.len(), sorted[0].to_str(), sorted[9].to_str()), (10, Some("0000"), Some("0009")));
-        let mut smallest = Smallest::new(usize::MAX, 100);
+        let mut smallest = SmallestNames::new(usize::MAX, 100);
         (0..1000).for_each(|number| smallest.add(format!("{number:04}").as_bytes()));
         assert!(smallest.is_cut && smallest.bytes <= 104);
     }

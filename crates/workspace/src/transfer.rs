@@ -91,7 +91,7 @@ fn place_copy(
         return Err(FileError::new(kind, to));
     }
     let name = parent.join(temporary_name().at(to)?);
-    let temporary = Unfinished { record: records.add(&name)?, path: Some(name) };
+    let temporary = UnfinishedCopy { record: records.add(&name)?, path: Some(name) };
     let Some(name) = &temporary.path else { return Ok(()) };
     copy_tree(from, name, attributes, to)?;
     if attributes == Attributes::WithOwner {
@@ -151,18 +151,18 @@ fn of_either(from: &Path, to: &Path, e: Errno) -> FileError {
 }
 
 /// A copy that is deleted unless it is finished.
-struct Unfinished {
+struct UnfinishedCopy {
     path: Option<PathBuf>,
     record: Record,
 }
 
-impl Unfinished {
+impl UnfinishedCopy {
     fn finish(mut self) {
         self.path = None;
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedCopy {
     fn drop(&mut self) {
         if let Some(path) = &self.path
             && discard_tree(path).is_err()

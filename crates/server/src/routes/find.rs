@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use sandcrab_api::Timestamp;
 use sandcrab_api::search::{ExactPath, FindRequest, FindResponse};
-use sandcrab_workspace::{Cancel, FileType, FindOptions, Found, WalkOptions};
+use sandcrab_workspace::{Cancel, FileType, FindOptions, FindResult, WalkOptions};
 
 use super::search::{MAX_RESULT_BYTES, in_range};
 use crate::app::App;
@@ -52,7 +52,7 @@ pub(crate) async fn find(
 }
 
 /// The response.
-fn json(found: Found) -> serde_json::Result<Vec<u8>> {
+fn json(found: FindResult) -> serde_json::Result<Vec<u8>> {
     let mut exact = Vec::new();
     let shown = |(index, path): (usize, std::path::PathBuf)| {
         let (path, path_base64) = convert::path(&path);

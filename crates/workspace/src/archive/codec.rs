@@ -92,13 +92,13 @@ impl Trailer {
 }
 
 /// Counts and hashes what is written.
-pub(super) struct Hashed<W> {
+pub(super) struct HashingWriter<W> {
     output: W,
     hash: Sha256,
     count: u64,
 }
 
-impl<W: Write> Write for Hashed<W> {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.output.write(bytes)?;
         self.hash.update(&bytes[..count]);
@@ -113,8 +113,8 @@ impl<W: Write> Write for Hashed<W> {
 
 /// The output of an archive.
 pub(super) enum Encoder<W: Write> {
-    Plain(Hashed<W>),
-    Zstd(Box<write::Encoder<'static, Hashed<W>>>),
+    Plain(HashingWriter<W>),
+    Zstd(Box<write::Encoder<'static, HashingWriter<W>>>),
 }
 
 /// A written archive.
@@ -130,7 +130,7 @@ pub(super) struct Encoded<W> {
 impl<W: Write> Encoder<W> {
     /// Without compression, the archive is plain.
     pub(super) fn new(output: W, compression: Option<Compression>) -> io::Result<Self> {
-        let output = Hashed { output, hash: Sha256::new(), count: 0 };
+        let output = HashingWriter { output, hash: Sha256::new(), count: 0 };
         let Some(Compression { level, threads }) = compression else { return Ok(Self::Plain(output)) };
         let mut encoder = write::Encoder::new(output, level)?;
         encoder.include_checksum(true)?;
@@ -151,7 +151,7 @@ impl<W: Write> Encoder<W> {
             }
         };
         hashed.flush()?;
-        let Hashed { output, hash, count } = hashed;
+        let HashingWriter { output, hash, count } = hashed;
         Ok(Encoded { output, size: count, sha256: hash.finalize().into() })
     }
 }
@@ -170,14 +170,14 @@ impl<W: Write> Write for Encoder<W> {
 }
 
 /// Hashes what is read, without the trailer.
-pub(super) struct Verified<R> {
+pub(super) struct HashingReader<R> {
     input: R,
     hash: Sha256,
     /// The last bytes, which may be the trailer.
     last: Vec<u8>,
 }
 
-impl<R: Read> Read for Verified<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.input.read(buffer)?;
         let new = &buffer[..count];
@@ -198,12 +198,12 @@ impl<R: Read> Read for Verified<R> {
 
 /// The content of an archive that may be compressed.
 pub(super) enum Decoder<R: Read> {
-    Plain(Prefixed<R>),
-    Zstd(Box<read::Decoder<'static, BufReader<Verified<Prefixed<R>>>>>),
+    Plain(PrefixedReader<R>),
+    Zstd(Box<read::Decoder<'static, BufReader<HashingReader<PrefixedReader<R>>>>>),
 }
 
 /// The first bytes of a stream, and the rest.
-pub(super) type Prefixed<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
+pub(super) type PrefixedReader<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
 
 impl<R: Read> Decoder<R> {
     /// Detects the format if it is not given.
@@ -220,7 +220,7 @@ impl<R: Read> Decoder<R> {
         if format == ArchiveFormat::Tar {
             return Ok(Self::Plain(input));
         }
-        let verified = Verified { input, hash: Sha256::new(), last: Vec::new() };
+        let verified = HashingReader { input, hash: Sha256::new(), last: Vec::new() };
         let input = BufReader::with_capacity(256 << 10, verified);
         let mut decoder = read::Decoder::with_buffer(input).map_err(ArchiveError::Input)?;
         decoder.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG)).map_err(ArchiveError::Input)?;

@@ -88,7 +88,7 @@ pub fn pack<W: Write>(path: &Path, options: &PackOptions, output: W) -> Result<P
     let output = Encoder::new(output, options.compression).map_err(ArchiveError::Output)?;
     let mut packer = Packer {
         output,
-        order: Order::default(),
+        order: PackOrder::default(),
         links: HashMap::new(),
         xattrs: XattrBuffers::new(),
         open_xattr_bytes: Vec::new(),
@@ -200,9 +200,9 @@ fn walk_error(root: &Path, error: &ignore::Error) -> Option<FileError> {
 /// The state of packing.
 struct Packer<W: Write> {
     output: Encoder<W>,
-    order: Order,
+    order: PackOrder,
     /// Files with several hard links, by device and inode.
-    links: HashMap<(u64, u64), Linked>,
+    links: HashMap<(u64, u64), HardLink>,
     xattrs: XattrBuffers,
     /// Size of the extended attributes of the directories above the current entry, by their depth.
     open_xattr_bytes: Vec<usize>,
@@ -215,7 +215,7 @@ struct Packer<W: Write> {
 }
 
 /// A file with several hard links.
-struct Linked {
+struct HardLink {
     first: Vec<u8>,
     /// Number of links that were not seen.
     missing: u64,
@@ -227,14 +227,14 @@ struct Linked {
 /// directory may be replaced after its names were read, for example by a symbolic link: then they are names in another
 /// directory, and an archive with them could not be unpacked.
 #[derive(Default)]
-struct Order {
+struct PackOrder {
     /// The current entry and the directories above it.
     names: Vec<OsString>,
     /// The depth of an entry whose content is left out.
     left_out: Option<usize>,
 }
 
-impl Order {
+impl PackOrder {
     /// Whether this entry was packed before, or is below one whose content is left out.
     fn leaves_out(&mut self, depth: usize, name: &OsStr) -> bool {
         if self.left_out.is_some_and(|above| depth > above) {
@@ -353,7 +353,7 @@ impl<W: Write> Packer<W> {
             return self.links.remove(&key).map(|linked| linked.first);
         }
         if self.links.len() < MAX_TRACKED_LINKS || self.links.contains_key(&key) {
-            let linked = Linked { first: relative.to_vec(), missing: stat.st_nlink - 1, version };
+            let linked = HardLink { first: relative.to_vec(), missing: stat.st_nlink - 1, version };
             self.links.insert(key, linked);
         }
         None
@@ -440,7 +440,7 @@ mod tests {
     fn packer() -> Packer<Vec<u8>> {
         Packer {
             output: Encoder::new(Vec::new(), None).unwrap(),
-            order: Order::default(),
+            order: PackOrder::default(),
             links: HashMap::new(),
             xattrs: XattrBuffers::new(),
             open_xattr_bytes: Vec::new(),
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn names_that_are_read_twice_are_packed_once() {
-        let mut order = Order::default();
+        let mut order = PackOrder::default();
         let walk = [
             (0, "folder"),
             (1, "a"),
@@ -484,7 +484,7 @@ mod tests {
 
     #[test]
     fn names_below_an_entry_that_is_not_a_directory_are_left_out() {
-        let mut order = Order::default();
+        let mut order = PackOrder::default();
         let mut leaves_out = |depth, name| order.leaves_out(depth, OsStr::new(name));
         assert!(!leaves_out(0, "folder") && !leaves_out(1, "replaced"));
         order.leave_out_below(1);

@@ -15,7 +15,7 @@ use super::entry::Attributes;
 use super::error::ArchiveError;
 use super::read::Reader;
 use super::swap::{self, MAX_TRIES, NEW};
-use super::threaded::Threaded;
+use super::threaded::DecoderThread;
 use super::tree::Tree;
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::open::open_directory;
@@ -153,7 +153,7 @@ impl Target {
         format: Option<ArchiveFormat>,
         must_have_trailer: bool,
     ) -> Result<(Unpacked, Option<Attributes>), ArchiveError> {
-        let input = Threaded::start(input, format).map_err(ArchiveError::Input)?;
+        let input = DecoderThread::start(input, format).map_err(ArchiveError::Input)?;
         let shown = &self.path;
         fs::DirBuilder::new().mode(0o700).create(&self.temporary).at(shown)?;
         let new = self.temporary.join(NEW);

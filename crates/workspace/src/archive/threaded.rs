@@ -1,4 +1,4 @@
-//! [`Threaded`]: decodes an archive on a thread of its own, while its content is written.
+//! [`DecoderThread`]: decodes an archive on a thread of its own, while its content is written.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,7 +13,7 @@ const PIECES: usize = 8;
 
 /// The content of an archive, which another thread decodes. Dropping it ends the thread with its next piece.
 #[derive(Debug)]
-pub(super) struct Threaded {
+pub(super) struct DecoderThread {
     pieces: Receiver<io::Result<Vec<u8>>>,
     used: SyncSender<Vec<u8>>,
     piece: Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Threaded {
     thread: JoinHandle<Result<Option<Trailer>, ArchiveError>>,
 }
 
-impl Threaded {
+impl DecoderThread {
     /// Starts to decode.
     pub(super) fn start(
         input: impl Read + Send + 'static,
@@ -80,7 +80,7 @@ fn decode(
     }
 }
 
-impl Read for Threaded {
+impl Read for DecoderThread {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let available = self.fill_buf()?;
         let count = available.len().min(buffer.len());
@@ -90,7 +90,7 @@ impl Read for Threaded {
     }
 }
 
-impl BufRead for Threaded {
+impl BufRead for DecoderThread {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.at == self.piece.len() {
             let empty = std::mem::take(&mut self.piece);

@@ -25,7 +25,7 @@ pub(super) fn unified(path: &Path, old: &[u8], new: &[u8], max_bytes: usize) -> 
     if max_bytes == 0 || line_breaks(old).max(line_breaks(new)) > MAX_DIFF_LINES {
         return (String::new(), true);
     }
-    let mut text = Bounded { bytes: Vec::new(), left: max_bytes };
+    let mut text = BoundedBuffer { bytes: Vec::new(), left: max_bytes };
     let name = path.to_string_lossy();
     let name = name.trim_start_matches('/');
     // A carriage return ends no line.
@@ -85,12 +85,12 @@ fn shown(range: &Range<usize>) -> String {
 }
 
 /// Fails when it is full.
-struct Bounded {
+struct BoundedBuffer {
     bytes: Vec<u8>,
     left: usize,
 }
 
-impl Write for Bounded {
+impl Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(self.left);
         self.bytes.extend_from_slice(&bytes[..taken]);

@@ -33,7 +33,7 @@ pub enum CheckStatus {
 
 /// The answer of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckResult {
     /// Whether the directory has changed.
     pub status: CheckStatus,
     /// The version for the next check.
@@ -100,7 +100,7 @@ impl Checks {
         root: &Path,
         options: &WatchOptions,
         since: Option<&str>,
-    ) -> Result<Checked, CheckError> {
+    ) -> Result<CheckResult, CheckError> {
         let since = since.map(|version| parse(version).ok_or(CheckError::InvalidVersion)).transpose()?;
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let key = (root.to_owned(), options.clone(), uid, gid);
@@ -128,7 +128,7 @@ impl Checks {
             Some((id, _)) if created_ms(id) < self.started_ms => CheckStatus::Restarted,
             Some(_) => CheckStatus::Expired,
         };
-        Ok(Checked { status, version })
+        Ok(CheckResult { status, version })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, VersionEntry>> {

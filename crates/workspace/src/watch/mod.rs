@@ -11,7 +11,7 @@ mod options;
 mod stream;
 mod tree;
 
-pub use checks::{CHECK_IDLE_TIMEOUT, CheckError, CheckStatus, Checked, Checks, MAX_CHECKS};
+pub use checks::{CHECK_IDLE_TIMEOUT, CheckError, CheckResult, CheckStatus, Checks, MAX_CHECKS};
 pub use options::{
     Change, ChangeKind, DEFAULT_EXCLUDES, MAX_WATCHED_DIRECTORIES, ResyncReason, WatchError, WatchEvent,
     WatchOptions,

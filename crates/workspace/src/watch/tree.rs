@@ -96,7 +96,7 @@ enum Handled {
 }
 
 /// An event of the kernel.
-struct Raw {
+struct InotifyEvent {
     descriptor: i32,
     flags: ReadFlags,
     cookie: u32,
@@ -282,7 +282,7 @@ impl Tree {
         let mut reader = Reader::new(&self.inotify, &mut buffer);
         while events.len() < MAX_READ_EVENTS || !reader.is_buffer_empty() {
             match reader.next() {
-                Ok(event) => events.push(Raw {
+                Ok(event) => events.push(InotifyEvent {
                     descriptor: event.wd(),
                     flags: event.events(),
                     cookie: event.cookie(),
@@ -312,7 +312,7 @@ impl Tree {
         Ok(count)
     }
 
-    fn handle(&mut self, event: &Raw, to: &mut Vec<WatchEvent>) -> Result<Handled, WatchError> {
+    fn handle(&mut self, event: &InotifyEvent, to: &mut Vec<WatchEvent>) -> Result<Handled, WatchError> {
         let Some(name) = &event.name else {
             self.handle_own(event);
             return Ok(Handled::Done);
@@ -394,7 +394,7 @@ impl Tree {
     /// A directory has been moved here, from within the tree or from elsewhere.
     fn handle_moved_to(
         &mut self,
-        event: &Raw,
+        event: &InotifyEvent,
         name: &OsString,
         path: &Path,
         to: &mut Vec<WatchEvent>,
@@ -435,7 +435,7 @@ impl Tree {
     }
 
     /// An event of a watched directory itself.
-    fn handle_own(&mut self, event: &Raw) {
+    fn handle_own(&mut self, event: &InotifyEvent) {
         let is_root = self.root_watch.is_some_and(|root| root.descriptor == event.descriptor);
         let root_is_gone =
             ReadFlags::MOVE_SELF | ReadFlags::DELETE_SELF | ReadFlags::UNMOUNT | ReadFlags::IGNORED;

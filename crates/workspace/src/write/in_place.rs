@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::temporary::{Place, Temporary};
+use super::temporary::{TargetDirectory, TemporaryFile};
 use crate::staging::Records;
 
 /// Opens a file for writing. Its content stays.
@@ -34,11 +34,11 @@ pub(super) fn sync(file: &File) -> io::Result<()> {
 }
 
 /// Creates a file for content that is complete before the old content is touched.
-pub(super) fn stage(records: &Records) -> Result<Temporary, Errno> {
+pub(super) fn stage(records: &Records) -> Result<TemporaryFile, Errno> {
     let path = std::env::temp_dir();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(&path, flags, Mode::empty())?;
-    Temporary::create(&Place { directory: directory.as_fd(), path: &path, records }, true)
+    TemporaryFile::create(&TargetDirectory { directory: directory.as_fd(), path: &path, records }, true)
 }
 
 /// Replaces the content with that of another file. The old content stays if the disk has no space for the new one.

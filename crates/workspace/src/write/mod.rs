@@ -24,7 +24,7 @@ use crate::stat::etag;
 pub use condition::{Condition, Tags};
 pub(crate) use path_locks::PathLocks;
 pub(crate) use preserve::copy_xattrs;
-use temporary::{Place, Temporary};
+use temporary::{TargetDirectory, TemporaryFile};
 pub(crate) use temporary::{is_temporary, temporary_name};
 
 /// Maximum number of symbolic links on the way to a file that does not exist, as in the kernel.
@@ -35,7 +35,7 @@ static COMMITS: PathLocks = PathLocks::new();
 
 /// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
+pub struct WriteResult {
     /// Whether readers saw either the old or the new content.
     pub is_atomic: bool,
     /// Whether the file did not exist.
@@ -62,9 +62,9 @@ pub struct Replacement {
 #[derive(Debug)]
 enum Destination {
     /// A temporary file beside the target.
-    Temporary(Temporary),
+    Temporary(TemporaryFile),
     /// The target itself, because no file can be created beside it. It is written when the content is complete.
-    Target { file: File, content: Temporary },
+    Target { file: File, content: TemporaryFile },
 }
 
 impl Destination {
@@ -99,8 +99,8 @@ impl Replacement {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(parent, flags, Mode::empty()).at(path)?;
         let is_private = old.is_some() || mode.is_some();
-        let place = Place { directory: directory.as_fd(), path: parent, records };
-        let destination = match Temporary::create(&place, is_private) {
+        let place = TargetDirectory { directory: directory.as_fd(), path: parent, records };
+        let destination = match TemporaryFile::create(&place, is_private) {
             Ok(temporary) => Destination::Temporary(temporary),
             Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::ROFS | Errno::OPNOTSUPP)
                 if old.is_some() =>
@@ -131,12 +131,12 @@ impl Replacement {
     }
 
     /// Replaces the file with the written content, and waits until it is on the disk.
-    pub fn commit(self) -> Result<Saved, FileError> {
+    pub fn commit(self) -> Result<WriteResult, FileError> {
         let Self { shown, target, directory, destination, old, condition, mode, records } = self;
         let is_new = old.is_none();
         let saved = |file: &File, is_atomic| {
             let etag = etag(&file.metadata().at(&shown)?);
-            Ok(Saved { is_atomic, is_new, etag })
+            Ok(WriteResult { is_atomic, is_new, etag })
         };
         let mut temporary = match destination {
             Destination::Temporary(temporary) => temporary,
@@ -161,7 +161,7 @@ impl Replacement {
         let now = existing(&target)?;
         condition.check(now.as_ref().map(etag).as_deref(), &shown)?;
         let path = target.parent().unwrap_or(Path::new("/"));
-        let place = Place { directory: directory.as_fd(), path, records: &records };
+        let place = TargetDirectory { directory: directory.as_fd(), path, records: &records };
         let renamed = temporary.rename_to(&place, name, now.is_none());
         drop(lock);
         match renamed {
@@ -223,7 +223,7 @@ fn target(path: &Path) -> Result<PathBuf, FileError> {
 }
 
 /// Appends to a file, which is created if it does not exist. Readers may see a part of the bytes.
-pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>) -> Result<Saved, FileError> {
+pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>) -> Result<WriteResult, FileError> {
     let target = target(path)?;
     let is_new = existing(&target)?.is_none();
     if let (true, Some(parent)) = (is_new, target.parent()) {
@@ -241,7 +241,7 @@ pub fn append(path: &Path, bytes: &[u8], mode: Option<u32>) -> Result<Saved, Fil
     preserve::mode(&file, mode).at(path)?;
     in_place::sync(&file).at(path)?;
     let etag = etag(&file.metadata().at(path)?);
-    Ok(Saved { is_atomic: false, is_new, etag })
+    Ok(WriteResult { is_atomic: false, is_new, etag })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! [`Temporary`]: a file without a name until it is complete, where the file system supports this.
+//! [`TemporaryFile`]: a file without a name until it is complete, where the file system supports this.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,23 +14,23 @@ use crate::staging::{Record, Records};
 
 /// A new file in a directory.
 #[derive(Debug)]
-pub(super) struct Temporary {
+pub(super) struct TemporaryFile {
     pub(super) file: File,
     /// Its name, if it has one. The name is removed on drop.
-    named: Option<Named>,
+    named: Option<TemporaryName>,
 }
 
 /// A temporary name.
 #[derive(Debug)]
-struct Named {
+struct TemporaryName {
     directory: OwnedFd,
     name: OsString,
     record: Record,
 }
 
-impl Named {
+impl TemporaryName {
     /// Chooses and records a name. Everything that can fail has been done before the name exists.
-    fn choose(place: &Place<'_>) -> Result<Self, Errno> {
+    fn choose(place: &TargetDirectory<'_>) -> Result<Self, Errno> {
         let name = temporary_name()?;
         let directory = place.directory.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
         let record = place.records.add(&place.path.join(&name)).map_err(|error| match error.kind {
@@ -44,7 +44,7 @@ impl Named {
 
 /// The directory of a temporary file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct TargetDirectory<'a> {
     pub(super) directory: BorrowedFd<'a>,
     pub(super) path: &'a Path,
     pub(super) records: &'a Records,
@@ -63,9 +63,9 @@ pub(crate) fn is_temporary(name: &OsStr) -> bool {
     name.starts_with(b".sandcrab-") && name.ends_with(b".tmp")
 }
 
-impl Temporary {
+impl TemporaryFile {
     /// Creates a file. A private one can only be opened by its owner until it gets its permission bits.
-    pub(super) fn create(place: &Place<'_>, is_private: bool) -> Result<Self, Errno> {
+    pub(super) fn create(place: &TargetDirectory<'_>, is_private: bool) -> Result<Self, Errno> {
         let directory = place.directory;
         let mode = Mode::from_bits_truncate(if is_private { 0o600 } else { 0o666 });
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
@@ -74,21 +74,26 @@ impl Temporary {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
             Err(e) => return Err(e),
         }
-        let named = Named::choose(place)?;
+        let named = TemporaryName::choose(place)?;
         let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = rustix::fs::openat(directory, &named.name, flags, mode)?.into();
         Ok(Self { file, named: Some(named) })
     }
 
     /// Gives it a name in its directory. It replaces the file of this name.
-    pub(super) fn rename_to(&mut self, place: &Place<'_>, name: &OsStr, is_new: bool) -> Result<(), Errno> {
+    pub(super) fn rename_to(
+        &mut self,
+        place: &TargetDirectory<'_>,
+        name: &OsStr,
+        is_new: bool,
+    ) -> Result<(), Errno> {
         let directory = place.directory;
         if self.named.is_none() {
             // A new file needs no temporary name.
             if is_new && self.link(directory, name).is_ok() {
                 return Ok(());
             }
-            let named = Named::choose(place)?;
+            let named = TemporaryName::choose(place)?;
             self.link(directory, &named.name)?;
             self.named = Some(named);
         }
@@ -111,9 +116,9 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        let Some(Named { directory, name, record }) = &mut self.named else { return };
+        let Some(TemporaryName { directory, name, record }) = &mut self.named else { return };
         match rustix::fs::unlinkat(directory, &*name, AtFlags::empty()) {
             // A program may have deleted it, or its directory.
             Ok(()) | Err(Errno::NOENT) => {}
@@ -129,11 +134,11 @@ mod tests {
     use crate::staging::MAX_RECORDS;
 
     /// A named file, as on a file system without unnamed ones.
-    fn named(place: &Place<'_>) -> Temporary {
-        let named = Named::choose(place).unwrap();
+    fn named(place: &TargetDirectory<'_>) -> TemporaryFile {
+        let named = TemporaryName::choose(place).unwrap();
         let flags = OFlags::RDWR | OFlags::CREATE;
         let file = rustix::fs::openat(place.directory, &named.name, flags, Mode::RWXU).unwrap();
-        Temporary { file: file.into(), named: Some(named) }
+        TemporaryFile { file: file.into(), named: Some(named) }
     }
 
     #[test]
@@ -144,7 +149,7 @@ mod tests {
             let path = folder.path().join("directory");
             std::fs::create_dir(&path).unwrap();
             let directory = File::open(&path).unwrap();
-            let place = Place { directory: directory.as_fd(), path: &path, records: &records };
+            let place = TargetDirectory { directory: directory.as_fd(), path: &path, records: &records };
             let temporary = named(&place);
             std::fs::remove_dir_all(&path).unwrap();
             drop(temporary);

@@ -3,11 +3,16 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
-fn save(path: &Path, content: &str, mode: Option<u32>) -> Result<Saved, FileError> {
+fn save(path: &Path, content: &str, mode: Option<u32>) -> Result<WriteResult, FileError> {
     save_if(path, content, mode, Condition::default())
 }
 
-fn save_if(path: &Path, content: &str, mode: Option<u32>, condition: Condition) -> Result<Saved, FileError> {
+fn save_if(
+    path: &Path,
+    content: &str,
+    mode: Option<u32>,
+    condition: Condition,
+) -> Result<WriteResult, FileError> {
     let mut new = Replacement::begin(path, mode, condition, &crate::staging::Records::none())?;
     new.write(content.as_bytes())?;
     new.commit()
