@@ -17,7 +17,7 @@ use super::recover::{LiveSupervisor, ProbeResult};
 use super::session::{Place, SessionState};
 use crate::end::End;
 use crate::id::SessionId;
-use crate::journal::{Claimed, JournalSummary, Position};
+use crate::journal::{JournalSlot, JournalSummary, Position};
 use crate::layout::{SUPERVISORS, ScreenFile, SnapshotFile, log_failure, socket_name};
 use crate::protocol::{Refusal, Request, Response, Role, Stage, StreamLengths, SupervisedExecution, VERSION};
 use crate::record::{Record, SessionRecord};
@@ -57,7 +57,7 @@ impl Inner {
         let mut unresolved = HashMap::<u64, Vec<Arc<Tracked>>>::new();
         let mut lost = Vec::new();
         for journal in found {
-            let claimed = Claimed { slot: journal.slot, salt: journal.salt };
+            let claimed = JournalSlot { slot: journal.slot, salt: journal.salt };
             match minicbor::decode::<Record>(&journal.spec) {
                 Ok(Record::Execution(record)) => {
                     let nonce = record.nonce;
@@ -301,7 +301,7 @@ impl Inner {
         link: Option<Arc<SupervisorLink>>,
         may_live: bool,
     ) {
-        let claimed = Claimed { slot: journal.slot, salt: journal.salt };
+        let claimed = JournalSlot { slot: journal.slot, salt: journal.salt };
         let Ok(id) = record.id.parse::<SessionId>() else {
             self.retire(claimed);
             return;
@@ -320,7 +320,7 @@ impl Inner {
         id: SessionId,
         record: SessionRecord,
         journal: &JournalSummary,
-        claimed: Claimed,
+        claimed: JournalSlot,
         link: Option<Arc<SupervisorLink>>,
         may_live: bool,
     ) {
@@ -337,7 +337,7 @@ impl Inner {
         // with the newer state.
         let living = |place: &Mutex<Place>| lock(place).link.is_some();
         let newest = |place: &Mutex<Place>| {
-            let Claimed { slot, salt } = lock(place).record;
+            let JournalSlot { slot, salt } = lock(place).record;
             SnapshotFile::newest(&self.state.folders.snapshots, slot.0, salt)
         };
         let is_kept = |other: &SessionState| {

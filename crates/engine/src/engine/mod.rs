@@ -69,7 +69,7 @@ pub use terminal::{CreatedTerminal, DEFAULT_TERM, InputTurn, KeysGuard, Terminal
 
 use crate::command::{CommandSpec, MAX_SHOWN_COMMAND_BYTES};
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::{Claimed, JournalReader, JournalStore};
+use crate::journal::{JournalReader, JournalSlot, JournalStore};
 use crate::process_tree::CgroupChoice;
 use crate::protocol::{Bytes, Capabilities, CgroupSetting, DriverChoice, Request, Settings, variables};
 use crate::record::ExecutionRecord;
@@ -394,12 +394,12 @@ impl Inner {
         }
     }
 
-    fn reader(&self, journal: Claimed) -> Result<JournalReader, ReadError> {
+    fn reader(&self, journal: JournalSlot) -> Result<JournalReader, ReadError> {
         Ok(lock(&self.store).reader(journal)?)
     }
 
     /// Retires a journal without holding the lock of the store during the work.
-    fn retire(&self, journal: Claimed) {
+    fn retire(&self, journal: JournalSlot) {
         let Some(retiring) = lock(&self.store).begin_retiring(journal) else {
             return;
         };

@@ -15,7 +15,7 @@ use super::start::StartContext;
 use crate::command::{CommandSpec, SessionEndPolicy};
 use crate::end::KillReceipt;
 use crate::id::SessionId;
-use crate::journal::Claimed;
+use crate::journal::JournalSlot;
 use crate::layout::SnapshotFile;
 use crate::protocol::{Bytes, Refusal, Request, Response, variables};
 use crate::record::{SessionRecord, TerminalRecord};
@@ -120,7 +120,7 @@ pub(super) struct SessionState {
 /// The location of a session's record, and its supervisor.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    pub(super) record: Claimed,
+    pub(super) record: JournalSlot,
     pub(super) link: Option<Arc<SupervisorLink>>,
 }
 

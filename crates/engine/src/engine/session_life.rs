@@ -15,7 +15,7 @@ use super::{Inner, validate};
 use crate::command::SessionEndPolicy;
 use crate::end::KillReceipt;
 use crate::id::SessionId;
-use crate::journal::Claimed;
+use crate::journal::JournalSlot;
 use crate::layout::SnapshotFile;
 use crate::protocol::{Bytes, OpenSession, Request, Response};
 use crate::record::{Record, SessionRecord};
@@ -81,7 +81,7 @@ impl Inner {
         record_on: impl Fn(&SupervisorLink) -> SessionRecord,
         snapshot: Option<Vec<u8>>,
         age: Option<Duration>,
-    ) -> Result<(Arc<SupervisorLink>, SessionRecord, Claimed), StartError> {
+    ) -> Result<(Arc<SupervisorLink>, SessionRecord, JournalSlot), StartError> {
         let mut given_up = 0;
         loop {
             let taken = self.supervisor().await?;
@@ -101,7 +101,7 @@ impl Inner {
         record: &SessionRecord,
         snapshot: Option<Vec<u8>>,
         age: Option<Duration>,
-    ) -> Result<Claimed, StartError> {
+    ) -> Result<JournalSlot, StartError> {
         let first_record = Record::Session(record.clone());
         let (claimed, _) = self.making_room(|engine| engine.claim(&first_record, None))?;
         if let Some(snapshot) = &snapshot
@@ -148,7 +148,12 @@ impl Inner {
 
     /// Saves the first state of a session, so that it can be restored from the beginning. An earlier copy of the state
     /// may be dropped only after this.
-    fn save_state(self: &Arc<Self>, session: Claimed, state: &[u8], age: Duration) -> Result<(), StartError> {
+    fn save_state(
+        self: &Arc<Self>,
+        session: JournalSlot,
+        state: &[u8],
+        age: Duration,
+    ) -> Result<(), StartError> {
         self.making_room(|engine| {
             let mut file = SnapshotFile::new(session.slot.0, Some(session.salt));
             let saved = file.write(&engine.state.folders.snapshots, state, age);
@@ -157,7 +162,7 @@ impl Inner {
     }
 
     /// Removes the record of a session, and its saved state.
-    pub(super) fn retire_session(&self, session: Claimed) {
+    pub(super) fn retire_session(&self, session: JournalSlot) {
         SnapshotFile::remove(&self.state.folders.snapshots, session.slot.0);
         self.retire(session);
     }

@@ -14,7 +14,7 @@ use super::{Inner, SessionError, StartError, validate};
 use crate::command::CommandSpec;
 use crate::end::Leftover;
 use crate::id::SessionId;
-use crate::journal::{Claimed, NewJournal, Opening};
+use crate::journal::{JournalSlot, NewJournal, Opening};
 use crate::protocol::{Bytes, Command, Refusal, Request, Response, TerminalOptions, WireProgram, variables};
 use crate::record::{Record, TerminalRecord};
 use crate::shell::quoted;
@@ -117,7 +117,7 @@ impl Inner {
         self: &Arc<Self>,
         record: &Record,
         bound: Option<u64>,
-    ) -> Result<(Claimed, NewJournal), StartError> {
+    ) -> Result<(JournalSlot, NewJournal), StartError> {
         let bound = bound.unwrap_or(self.config.journal_bytes);
         let record = wire::to_bytes(record);
         let mut store = lock(&self.store);

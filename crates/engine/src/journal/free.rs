@@ -15,7 +15,7 @@ use super::error::JournalError;
 use super::files::{open_segment, unlink_segment, write_all_at};
 use super::format::{Header, Slot};
 use super::record_scanner::RecordScanner;
-use super::store::Claimed;
+use super::store::JournalSlot;
 use super::usage::is_short_of_space;
 
 /// Maximum number of free slots. This is the size of a burst of removed commands: files beyond it would be created
@@ -63,7 +63,7 @@ pub(super) struct FreeSlots {
     /// All slots with a lower number are in use, as far as known.
     next: u32,
     /// Slots that are being released: by one task at a time, or a slot could become free twice.
-    retiring: HashSet<Claimed>,
+    retiring: HashSet<JournalSlot>,
     /// Whether more are being opened.
     opening: bool,
     /// Whether slots are being released, so that no new ones are created in advance.
@@ -195,14 +195,14 @@ impl FreeSlots {
         self.open.splice(0..0, opened.open);
     }
 
-    pub(super) fn begin_retiring(&mut self, journal: Claimed) -> Option<Retiring> {
+    pub(super) fn begin_retiring(&mut self, journal: JournalSlot) -> Option<Retiring> {
         let keep = self.room();
         let (dir, slot) = (Arc::clone(&self.dir), journal.slot);
         self.retiring.insert(journal).then_some(Retiring { dir, slot, keep })
     }
 
     /// Adds the released slot, unless releasing it failed; its file is still open if it is kept.
-    pub(super) fn end_retiring(&mut self, journal: Claimed, retired: Option<OpenSlot>) {
+    pub(super) fn end_retiring(&mut self, journal: JournalSlot, retired: Option<OpenSlot>) {
         self.retiring.remove(&journal);
         self.recycling = true;
         match retired {
@@ -315,7 +315,7 @@ pub(crate) struct Retiring {
 
 impl Retiring {
     /// Retires a journal. Readers that still use it notice.
-    pub(crate) fn work(self, journal: &Claimed) -> Result<Option<OpenSlot>, JournalError> {
+    pub(crate) fn work(self, journal: &JournalSlot) -> Result<Option<OpenSlot>, JournalError> {
         let mut scanner = RecordScanner::open_to_retire(Arc::clone(&self.dir), self.slot, &journal.salt)?;
         let range = scanner.range_as_opened()?;
         let head = 1..scanner.layout().head_segments.min(range.newest + 1);

@@ -47,6 +47,6 @@ pub(crate) use inspect::JournalSummary;
 pub(crate) use reader::{Item, JournalPlace, JournalReader};
 pub(crate) use retention::{Decision, Excess, Expired, Finished, FinishedRecord, Retention};
 pub(crate) use seek::StreamRead;
-pub(crate) use store::{Claimed, JournalStore};
+pub(crate) use store::{JournalSlot, JournalStore};
 pub(crate) use usage::{disk_bytes, is_short_of_space, modified_at};
 pub(crate) use writer::{JournalWriter, NewJournal, NewJournalKey};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
-use super::store::Claimed;
+use super::store::JournalSlot;
 
 /// Limits of finished journals. Journals beyond any of the three are removed, the oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub(crate) struct FinishedRecord {
 /// Finished journals in the order of their removal, so that checking the limits is cheap.
 #[derive(Debug)]
 pub(crate) struct Finished<T> {
-    records: HashMap<Claimed, FinishedRecord>,
+    records: HashMap<JournalSlot, FinishedRecord>,
     /// Those that may be removed, the oldest first.
-    expiring: BTreeMap<(SystemTime, Claimed), T>,
+    expiring: BTreeMap<(SystemTime, JournalSlot), T>,
     bytes: u64,
 }
 
@@ -44,7 +44,7 @@ impl<T> Default for Finished<T> {
 
 impl<T> Finished<T> {
     /// Adds a journal.
-    pub(crate) fn insert(&mut self, journal: Claimed, record: FinishedRecord, value: T) {
+    pub(crate) fn insert(&mut self, journal: JournalSlot, record: FinishedRecord, value: T) {
         self.remove(journal);
         self.bytes = self.bytes.saturating_add(record.bytes);
         if !record.keep {
@@ -54,7 +54,7 @@ impl<T> Finished<T> {
     }
 
     /// Removes a journal, if present.
-    pub(crate) fn remove(&mut self, journal: Claimed) -> Option<T> {
+    pub(crate) fn remove(&mut self, journal: JournalSlot) -> Option<T> {
         let record = self.records.remove(&journal)?;
         self.bytes = self.bytes.saturating_sub(record.bytes);
         self.expiring.remove(&(record.ended_at, journal))
@@ -177,8 +177,8 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    fn journal(slot: u32) -> Claimed {
-        Claimed { slot: Slot(slot), salt: Salt([0; 16]) }
+    fn journal(slot: u32) -> JournalSlot {
+        JournalSlot { slot: Slot(slot), salt: Salt([0; 16]) }
     }
 
     fn record(ended: u64, bytes: u64) -> FinishedRecord {

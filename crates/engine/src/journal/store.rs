@@ -28,7 +28,7 @@ const SILENT_RECORDS: u64 = 512;
 
 /// A slot with a journal: everything that is needed to write and to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Claimed {
+pub(crate) struct JournalSlot {
     /// The slot.
     pub(crate) slot: Slot,
     /// The salt of this use of it.
@@ -85,13 +85,13 @@ impl JournalStore {
     }
 
     /// A reader of a journal, at cursor 0.
-    pub(crate) fn reader(&self, journal: Claimed) -> Result<JournalReader, JournalError> {
+    pub(crate) fn reader(&self, journal: JournalSlot) -> Result<JournalReader, JournalError> {
         JournalReader::open(Arc::clone(&self.dir), journal.slot, &journal.salt)
     }
 
     /// Creates a journal. The payload of its first record, [`kind::SPEC`], is not part of the bound. Also returns the
     /// open journal for its writer.
-    pub(crate) fn claim(&mut self, spec: &[u8], bound: u64) -> Result<(Claimed, NewJournal), ClaimError> {
+    pub(crate) fn claim(&mut self, spec: &[u8], bound: u64) -> Result<(JournalSlot, NewJournal), ClaimError> {
         if bound < MIN_JOURNAL_BYTES {
             return Err(ClaimError::BoundTooSmall(bound));
         }
@@ -125,7 +125,7 @@ impl JournalStore {
             // Without an inode number the file is not recognised, and the journal is opened by its slot.
             let key = NewJournalKey { salt, bound, first_record, inode: stat.map_or(0, |stat| stat.st_ino) };
             let silent_bytes = stat.and_then(|stat| silent_bytes(&stat, HEADER_BYTES as u64 + first_record));
-            let claimed = Claimed { slot: open.slot, salt };
+            let claimed = JournalSlot { slot: open.slot, salt };
             return Ok((claimed, NewJournal { file: open.file, key, silent_bytes }));
         }
     }
@@ -152,18 +152,18 @@ impl JournalStore {
 
     /// Begins to retire a journal: the returned work is done without holding the store. `None` if it is already in
     /// progress.
-    pub(crate) fn begin_retiring(&mut self, journal: Claimed) -> Option<Retiring> {
+    pub(crate) fn begin_retiring(&mut self, journal: JournalSlot) -> Option<Retiring> {
         self.free.begin_retiring(journal)
     }
 
     /// Takes the slot back, if it could be retired.
-    pub(crate) fn end_retiring(&mut self, journal: Claimed, retired: Option<OpenSlot>) {
+    pub(crate) fn end_retiring(&mut self, journal: JournalSlot, retired: Option<OpenSlot>) {
         self.free.end_retiring(journal, retired);
     }
 
     /// Retires a journal in one call.
     #[cfg(test)]
-    pub(crate) fn retire(&mut self, journal: Claimed) -> Result<(), JournalError> {
+    pub(crate) fn retire(&mut self, journal: JournalSlot) -> Result<(), JournalError> {
         let retiring = self.begin_retiring(journal).ok_or(JournalError::Retired)?;
         let (retired, result) = match retiring.work(&journal) {
             Ok(retired) => (retired, Ok(())),
@@ -174,7 +174,7 @@ impl JournalStore {
     }
 
     /// Writes the end of an execution whose writer is dead, after its last valid record.
-    pub(crate) fn append_end_of_lost(&self, journal: Claimed, ended: &[u8]) -> Result<(), JournalError> {
+    pub(crate) fn append_end_of_lost(&self, journal: JournalSlot, ended: &[u8]) -> Result<(), JournalError> {
         self.append_end(journal, ended, Position::default())
     }
 
@@ -182,7 +182,7 @@ impl JournalStore {
     /// that is not in the journal is a gap.
     pub(crate) fn append_end(
         &self,
-        journal: Claimed,
+        journal: JournalSlot,
         ended: &[u8],
         position: Position,
     ) -> Result<(), JournalError> {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::files::segment_name;
 use super::format::Slot;
 use super::record_scanner::RecordScanner;
-use super::store::Claimed;
+use super::store::JournalSlot;
 
 /// A smaller first segment has no successors, because it would have been filled first. The smallest segment has 64
 /// KiB, and at most the size of the largest event stays unused.
@@ -23,7 +23,7 @@ const BLOCK_BYTES: u64 = 512;
 
 /// Size of a journal's blocks on disk, in bytes. This is not the number of bytes written, which may be many times its
 /// bound. 0 if the journal does not exist.
-pub(crate) fn disk_bytes(dir: &Arc<OwnedFd>, journal: Claimed) -> u64 {
+pub(crate) fn disk_bytes(dir: &Arc<OwnedFd>, journal: JournalSlot) -> u64 {
     let Ok(first) = stat_segment(dir, journal.slot, 0) else {
         return 0;
     };
@@ -40,7 +40,7 @@ pub(crate) fn disk_bytes(dir: &Arc<OwnedFd>, journal: Claimed) -> u64 {
 }
 
 /// Time of the last write to a journal; `None` if it does not exist.
-pub(crate) fn modified_at(dir: &Arc<OwnedFd>, journal: Claimed) -> Option<SystemTime> {
+pub(crate) fn modified_at(dir: &Arc<OwnedFd>, journal: JournalSlot) -> Option<SystemTime> {
     let mut stat = stat_segment(dir, journal.slot, 0).ok()?;
     if u64::try_from(stat.st_size).unwrap_or(0) >= ONE_SEGMENT_BYTES {
         let scanner = RecordScanner::open(Arc::clone(dir), journal.slot, Some(&journal.salt));

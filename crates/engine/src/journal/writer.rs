@@ -25,7 +25,7 @@ const SMALLEST_PIECE: u64 = 4 << 10;
 
 /// An end or a size that is repeated at the beginning of later segments.
 #[derive(Debug)]
-struct Sticky {
+struct RepeatedRecord {
     head: RecordHead,
     payload: Vec<u8>,
 }
@@ -99,7 +99,7 @@ pub(crate) struct JournalWriter {
     covered: Option<u64>,
     position: Position,
     dropped: u64,
-    sticky: Vec<Sticky>,
+    sticky: Vec<RepeatedRecord>,
     /// Offset of the next record in the header's reserve.
     spare: usize,
 }
@@ -383,8 +383,8 @@ impl JournalWriter {
 }
 
 /// Keeps the newest event of each kind.
-fn remember(sticky: &mut Vec<Sticky>, head: RecordHead, payload: &[u8]) {
+fn remember(sticky: &mut Vec<RepeatedRecord>, head: RecordHead, payload: &[u8]) {
     let head = RecordHead { flags: 0, ..head };
     sticky.retain(|known| known.head.kind != head.kind);
-    sticky.push(Sticky { head, payload: payload.to_vec() });
+    sticky.push(RepeatedRecord { head, payload: payload.to_vec() });
 }

@@ -16,7 +16,7 @@ use crate::engine::StartError;
 use crate::engine::execution::{ExecutionInfo, Status};
 use crate::engine::link::{SupervisorLink, lock};
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::{Claimed, JournalSummary};
+use crate::journal::{JournalSlot, JournalSummary};
 use crate::protocol::{Refusal, Request};
 use crate::record::ExecutionRecord;
 use crate::terminal::SizeEvent;
@@ -77,7 +77,7 @@ impl State {
 #[derive(Debug)]
 pub(in crate::engine) struct Tracked {
     pub(in crate::engine) fixed: Fixed,
-    pub(in crate::engine) journal: Claimed,
+    pub(in crate::engine) journal: JournalSlot,
     state: watch::Sender<State>,
     pub(in crate::engine) link: Mutex<Option<Arc<SupervisorLink>>>,
     /// The last known position of its journal.
@@ -125,7 +125,7 @@ impl Drop for RecordGuard {
 
 impl Tracked {
     /// Creates one that was just claimed.
-    pub(super) fn new(fixed: Fixed, journal: Claimed, silent_bytes: Option<u64>) -> Arc<Self> {
+    pub(super) fn new(fixed: Fixed, journal: JournalSlot, silent_bytes: Option<u64>) -> Arc<Self> {
         let state = State {
             status: Status::Starting,
             pid: None,
@@ -151,7 +151,7 @@ impl Tracked {
         std::mem::replace(&mut lock(&self.caller), Span::none())
     }
 
-    fn with_state(fixed: Fixed, journal: Claimed, state: State) -> Self {
+    fn with_state(fixed: Fixed, journal: JournalSlot, state: State) -> Self {
         Self {
             fixed,
             journal,
@@ -210,7 +210,7 @@ impl Tracked {
             started_at: journal.started_at,
             refused: None,
         };
-        let claimed = Claimed { slot: journal.slot, salt: journal.salt };
+        let claimed = JournalSlot { slot: journal.slot, salt: journal.salt };
         let tracked = Self::with_state(fixed, claimed, state);
         tracked.bytes_on_disk.store(journal.bytes_on_disk, Ordering::Release);
         tracked.position.send_replace(journal.stdout_bytes + journal.stderr_bytes);

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::{
-    Claimed, Item, JournalReader, JournalStore, JournalWriter, MIN_JOURNAL_BYTES, Stream, disk_bytes, kind,
+    Item, JournalReader, JournalSlot, JournalStore, JournalWriter, MIN_JOURNAL_BYTES, Stream, disk_bytes,
+    kind,
 };
 
 /// How often the test bytes come again. A prime, so that it fits no size of the format.
@@ -45,7 +46,7 @@ fn fresh(path: &Path) -> JournalStore {
     store
 }
 
-fn claim(store: &mut JournalStore) -> (Claimed, JournalWriter) {
+fn claim(store: &mut JournalStore) -> (JournalSlot, JournalWriter) {
     let (claimed, journal) = store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap();
     let writer = JournalWriter::begin(store.dir(), claimed.slot, journal);
     (claimed, writer)

@@ -144,7 +144,7 @@ fn part_of(total: u64, thousandths: u64) -> u64 {
     total * thousandths / 1000
 }
 
-fn check_streams(store: &JournalStore, claimed: Claimed, model: &Model, from: u64) {
+fn check_streams(store: &JournalStore, claimed: JournalSlot, model: &Model, from: u64) {
     for stream in [Stream::Stdout, Stream::Stderr] {
         let written = model.of(stream);
         let total = written.len() as u64;

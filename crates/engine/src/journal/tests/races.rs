@@ -60,7 +60,7 @@ fn readers_notice_that_a_slot_has_a_new_owner() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = fresh(dir.path());
     let journals = Arc::clone(store.dir());
-    let (sender, receiver) = mpsc::sync_channel::<(Claimed, u8)>(1);
+    let (sender, receiver) = mpsc::sync_channel::<(JournalSlot, u8)>(1);
     let reader = thread::spawn(move || {
         let (mut ended, mut retired) = (0, 0);
         for (claimed, mark) in receiver {

@@ -149,7 +149,8 @@ fn free_slots_are_kept_in_moderation() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = fresh(dir.path());
     let spec = vec![0; 8 << 10];
-    let claimed: Vec<Claimed> = (0..4200).map(|_| store.claim(&spec, MIN_JOURNAL_BYTES).unwrap().0).collect();
+    let claimed: Vec<JournalSlot> =
+        (0..4200).map(|_| store.claim(&spec, MIN_JOURNAL_BYTES).unwrap().0).collect();
     claimed.into_iter().for_each(|claimed| store.retire(claimed).unwrap());
     let sizes = fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
     let (small, large): (Vec<_>, Vec<_>) = sizes.partition(|size| *size <= 4 << 10);
@@ -172,7 +173,7 @@ fn a_busy_store_opens_slots_ahead_and_never_hands_one_out_twice() {
     let mut living = std::collections::VecDeque::new();
     for round in 0..600 {
         let (claimed, _) = claim(&mut store);
-        assert!(living.iter().all(|other: &Claimed| other.slot != claimed.slot));
+        assert!(living.iter().all(|other: &JournalSlot| other.slot != claimed.slot));
         living.push_back(claimed);
         open_ahead(&mut store);
         if round == 3 {

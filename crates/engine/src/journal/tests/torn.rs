@@ -7,7 +7,7 @@ use crate::journal::files::segment_name;
 use crate::journal::format::{RANGE_AT, RANGE_BYTES, RECORD_HEAD_BYTES, Range};
 
 /// Reads a journal whose tail is damaged: exactly the first records come, then the end that is written then.
-fn check_prefix(store: &JournalStore, claimed: Claimed, bytes: u64) {
+fn check_prefix(store: &JournalStore, claimed: JournalSlot, bytes: u64) {
     let mut reader = store.reader(claimed).unwrap();
     let read = drain(&mut reader);
     assert_eq!((read.bytes, &read.gaps[..], read.events.len()), (bytes, &[][..], 1));

@@ -13,9 +13,15 @@ fn case(text: &str, ready: impl Fn(&[String]) -> bool) {
     });
 }
 
-type How = (Signal, Duration);
+type SignalAndGrace = (Signal, Duration);
 
-fn whole_tree(text: &str, ready: &impl Fn(&[String]) -> bool, how: How, cgroup: Option<&Cgroup>, name: &str) {
+fn whole_tree(
+    text: &str,
+    ready: &impl Fn(&[String]) -> bool,
+    how: SignalAndGrace,
+    cgroup: Option<&Cgroup>,
+    name: &str,
+) {
     start(text, None, cgroup);
     until("the command is up", || ready(&commands()));
     let receipt = end(Scope::Tree, how.0, how.1, cgroup);
@@ -27,7 +33,7 @@ fn whole_tree(text: &str, ready: &impl Fn(&[String]) -> bool, how: How, cgroup: 
 fn one_command(
     text: &str,
     ready: &impl Fn(&[String]) -> bool,
-    how: How,
+    how: SignalAndGrace,
     cgroup: Option<&Cgroup>,
     name: &str,
     nonce: Nonce,
@@ -54,7 +60,7 @@ fn one_command(
     reap_all();
 }
 
-fn check(receipt: &KillReceipt, how: How, name: &str) {
+fn check(receipt: &KillReceipt, how: SignalAndGrace, name: &str) {
     assert_eq!(receipt.survivors, [], "{name} {how:?}");
     // All processes of a fork chain that were listed may have exited by themselves before they could be named.
     assert!(!receipt.killed.is_empty() || is_busy(), "{name} {how:?} {:?}", commands());
