@@ -205,7 +205,7 @@ impl Inner {
             && !self.reread_end(tracked)
         {
             // If this fails, the link has ended, and its executions are recovered.
-            let _ = link.tell(&Request::TellEnd(tracked.slot()));
+            let _ = link.notify(&Request::TellEnd(tracked.slot()));
         }
         if held.stage == Stage::Left || tracked.end().is_some_and(|end| end.leftover_count > 0) {
             self.execution_has_left(tracked);
@@ -222,10 +222,10 @@ impl Inner {
     /// Asks supervisors again about these executions, because events between their reply to `Hello` and now were not
     /// received.
     pub(super) async fn catch_up(self: &Arc<Self>, adopted: Vec<(Arc<SupervisorLink>, Vec<Arc<Tracked>>)>) {
-        let asked: Vec<_> =
+        let replies: Vec<_> =
             adopted.iter().map(|(link, _)| link.request(&Request::Hello(VERSION, None))).collect();
         let started = Instant::now();
-        for ((link, executions), answer) in adopted.into_iter().zip(asked) {
+        for ((link, executions), answer) in adopted.into_iter().zip(replies) {
             let Ok(mut answer) = answer else { continue };
             let left = ALL_REPLIES_TIMEOUT.saturating_sub(started.elapsed());
             if let Ok(answer) = timeout(left, link.answer(&mut answer)).await {

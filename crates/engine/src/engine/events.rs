@@ -82,7 +82,7 @@ impl Events {
     }
 
     /// Sends an event, which is created only if there is a watcher.
-    pub(super) fn tell(&self, event: impl FnOnce() -> EngineEvent) {
+    pub(super) fn publish(&self, event: impl FnOnce() -> EngineEvent) {
         if let Some(sender) = self.0.get()
             && sender.receiver_count() > 0
         {
@@ -107,7 +107,7 @@ impl Inner {
         let sessions: Vec<_> = lock(&self.registry).sessions.values().cloned().collect();
         let is_own = |own: &Arc<SupervisorLink>| Arc::ptr_eq(own, link);
         if let Some(session) = sessions.iter().find(|s| lock(&s.place).link.as_ref().is_some_and(is_own)) {
-            self.events.tell(|| EngineEvent::SessionRestarted { id: session.id.clone() });
+            self.events.publish(|| EngineEvent::SessionRestarted { id: session.id.clone() });
         }
     }
 }

@@ -171,17 +171,17 @@ impl Execution {
     }
 
     /// Sends a request that applies only while the execution runs.
-    async fn ask(&self, request: &Request) -> Result<Response, ControlError> {
+    async fn call(&self, request: &Request) -> Result<Response, ControlError> {
         if self.tracked.end().is_some() {
             return Err(ControlError::Ended);
         }
-        self.ask_of_any(request).await
+        self.call_any(request).await
     }
 
     /// Sends a request that also applies to leftovers.
-    async fn ask_of_any(&self, request: &Request) -> Result<Response, ControlError> {
+    async fn call_any(&self, request: &Request) -> Result<Response, ControlError> {
         let link = self.tracked.sent_link().await.ok_or(ControlError::Ended)?;
-        heard(link.ask(request).await)
+        heard(link.call(request).await)
     }
 
     /// Ends the whole process tree: `signal` first, SIGKILL after `grace`. The receipt lists the ended processes. If
@@ -192,12 +192,12 @@ impl Execution {
         let Some(link) = self.tracked.sent_link().await else {
             return Ok(KillReceipt::default());
         };
-        let mut answer = link.ask(&request).await;
+        let mut answer = link.call(&request).await;
         let may_run = || self.tracked.end().is_none() || self.tracked.has_leftovers();
         if answer == Err(LinkError::Gone) && may_run() {
             // Perhaps only the connection broke. A repeated kill has no further effect.
             answer = match Inner::liveness_of(&Arc::downgrade(&self.engine), link.nonce).await {
-                Some(Liveness::Alive(living)) => living.link.ask(&request).await,
+                Some(Liveness::Alive(living)) => living.link.call(&request).await,
                 Some(Liveness::Dead) | None => answer,
             };
         }
@@ -211,7 +211,7 @@ impl Execution {
     /// Sends a signal to all its processes, or to its leftovers after the end.
     pub async fn signal(&self, signal: i32) -> Result<(), ControlError> {
         check_signal(signal)?;
-        match self.ask_of_any(&Request::Signal { slot: self.tracked.slot(), signal }).await {
+        match self.call_any(&Request::Signal { slot: self.tracked.slot(), signal }).await {
             // Checked after the reply: an execution that is queued now was queued before.
             Err(ControlError::Ended) if self.status() == Status::Starting => Err(ControlError::NotStarted),
             answer => answer.map(drop),
@@ -240,7 +240,7 @@ impl Execution {
             let direct = self.tracked.fixed.terminal.as_ref().map(|terminal| &terminal.direct);
             let told = direct.and_then(DirectInput::begin_queueing);
             let (slot, bytes) = (self.tracked.slot(), Bytes(now.to_vec()));
-            self.ask(&Request::WriteStdin { slot, bytes, close, direct: told }).await?;
+            self.call(&Request::WriteStdin { slot, bytes, close, direct: told }).await?;
             if let Some(direct) = direct {
                 direct.queued(told, None);
             }
@@ -253,7 +253,7 @@ impl Execution {
 
     /// Returns information on its processes.
     pub async fn inspect(&self) -> Result<Inspection, ControlError> {
-        match self.ask(&Request::Inspect(self.tracked.slot())).await? {
+        match self.call(&Request::Inspect(self.tracked.slot())).await? {
             Response::Inspected(found) => {
                 let crate::protocol::Inspection { waiting_for_input, pids, usage, .. } = found;
                 Ok(Inspection { waiting_for_input, pids, usage })
@@ -263,13 +263,13 @@ impl Execution {
     }
 
     /// Sends a request that has no effect if it is repeated. If the connection breaks, sends it again on the next one.
-    pub(super) async fn ask_again(&self, request: &Request) -> Result<Response, ControlError> {
+    pub(super) async fn call_again(&self, request: &Request) -> Result<Response, ControlError> {
         if self.tracked.end().is_some() {
             return Err(ControlError::Ended);
         }
         let mut link = self.tracked.sent_link().await.ok_or(ControlError::Ended)?;
         for _ in 0..SEND_ATTEMPTS {
-            match link.ask(request).await {
+            match link.call(request).await {
                 Err(LinkError::Gone) if self.tracked.end().is_none() => {}
                 answer => return heard(answer),
             }
@@ -280,7 +280,7 @@ impl Execution {
 
     /// Sends a request that must not be repeated. A request that could not be sent, because the connection is over, is sent
     /// on the next one. If the connection breaks after that, the request may have been carried out.
-    pub(super) async fn ask_once(&self, request: &Request) -> Result<Response, LinkError> {
+    pub(super) async fn call_once(&self, request: &Request) -> Result<Response, LinkError> {
         let mut link = self.tracked.sent_link().await.ok_or(LinkError::Gone)?;
         for _ in 0..SEND_ATTEMPTS {
             match link.request(request) {
@@ -308,7 +308,7 @@ impl Execution {
 
     /// Its processes, also after its end. Empty if its supervisor has ended.
     pub(super) async fn pids(&self) -> Vec<u32> {
-        match self.ask_of_any(&Request::Inspect(self.tracked.slot())).await {
+        match self.call_any(&Request::Inspect(self.tracked.slot())).await {
             Ok(Response::Inspected(found)) => found.pids,
             _ => Vec::new(),
         }
@@ -320,7 +320,7 @@ impl Execution {
         if self.tracked.end().is_none() {
             return Default::default();
         }
-        match self.ask_of_any(&Request::Inspect(self.tracked.slot())).await {
+        match self.call_any(&Request::Inspect(self.tracked.slot())).await {
             Ok(Response::Inspected(found)) => (found.leftovers.unwrap_or_default(), found.pids.len()),
             _ => Default::default(),
         }

@@ -146,7 +146,7 @@ impl SupervisorLink {
             became_ready: Notify::new(),
         });
         // `Hello` must be the first request. A new supervisor need not reply.
-        let _ = link.tell(&Request::Hello(VERSION, key.cloned()));
+        let _ = link.notify(&Request::Hello(VERSION, key.cloned()));
         Ok(link)
     }
 
@@ -166,7 +166,7 @@ impl SupervisorLink {
     }
 
     /// A counter of all requests.
-    pub(super) fn asked(&self) -> u64 {
+    pub(super) fn request_count(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
 
@@ -176,7 +176,7 @@ impl SupervisorLink {
     }
 
     /// Sends a request without a reply, or whose reply is an event.
-    pub(super) fn tell(&self, request: &Request) -> Result<(), LinkError> {
+    pub(super) fn notify(&self, request: &Request) -> Result<(), LinkError> {
         self.send(&frame(0, request))
     }
 
@@ -226,7 +226,7 @@ impl SupervisorLink {
     }
 
     /// Sends a request and waits for its reply.
-    pub(super) async fn ask(&self, request: &Request) -> Result<Response, LinkError> {
+    pub(super) async fn call(&self, request: &Request) -> Result<Response, LinkError> {
         self.answer(&mut self.request(request)?).await
     }
 
@@ -250,7 +250,7 @@ impl SupervisorLink {
     pub(super) fn request_master(&self, slot: u32) {
         if self.shares_terminals.load(Ordering::Acquire) {
             // Without it, all input goes through the supervisor.
-            let _ = self.tell(&Request::ShareTerminal(slot));
+            let _ = self.notify(&Request::ShareTerminal(slot));
         }
     }
 

@@ -110,12 +110,12 @@ impl Pool {
 pub(super) struct SupervisorLease {
     engine: Arc<Inner>,
     pub(super) link: Arc<SupervisorLink>,
-    asked: u64,
+    requests: u64,
 }
 
 impl Drop for SupervisorLease {
     fn drop(&mut self) {
-        if self.link.asked() == self.asked {
+        if self.link.request_count() == self.requests {
             self.engine.put_back(&self.link);
         }
     }
@@ -157,7 +157,7 @@ impl Inner {
     pub(super) async fn supervisor(self: &Arc<Self>) -> Result<SupervisorLease, StartError> {
         self.refill_soon();
         let link = self.take().await?;
-        Ok(SupervisorLease { engine: Arc::clone(self), asked: link.asked(), link })
+        Ok(SupervisorLease { engine: Arc::clone(self), requests: link.request_count(), link })
     }
 
     /// The same for a run, after which the supervisor may return. While enough others are ready, a refill is scheduled
@@ -171,7 +171,7 @@ impl Inner {
         if is_short {
             self.refill_soon();
         }
-        Ok(SupervisorLease { engine: Arc::clone(self), asked: link.asked(), link })
+        Ok(SupervisorLease { engine: Arc::clone(self), requests: link.request_count(), link })
     }
 
     /// A supervisor has reported something other than the end of its run.

@@ -131,7 +131,7 @@ impl Inner {
             Ok(link) => link,
             Err(result) => return result,
         };
-        match timeout(ANSWER_TIME, link.ask(&Request::Hello(VERSION, None))).await {
+        match timeout(ANSWER_TIME, link.call(&Request::Hello(VERSION, None))).await {
             Ok(Ok(answer)) => Self::welcomed(link, answer).map_or(ProbeResult::Silent, ProbeResult::Alive),
             // It may have died meanwhile; the next attempt shows it.
             Ok(Err(_)) | Err(_) => {

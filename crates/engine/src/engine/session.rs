@@ -173,12 +173,12 @@ impl Session {
         }
     }
 
-    async fn ask(&self, request: &Request) -> Result<Response, StartError> {
+    async fn call(&self, request: &Request) -> Result<Response, StartError> {
         let link = self.link().await?;
-        let mut answer = link.ask(request).await;
+        let mut answer = link.call(request).await;
         if matches!(answer, Ok(Response::Refused(Refusal::LimitsLowered))) {
             self.replace(&link).await?;
-            answer = self.link().await?.ask(request).await;
+            answer = self.link().await?.call(request).await;
         }
         let answer = match answer {
             Ok(Response::Refused(why)) => {
@@ -227,21 +227,21 @@ impl Session {
             if link.is_hung_up() || state.deleted.load(Ordering::Acquire) {
                 return Ok(());
             }
-            let found = link.ask(&Request::Inspect(u32::MAX)).await;
+            let found = link.call(&Request::Inspect(u32::MAX)).await;
             if matches!(found, Ok(Response::Inspected(found)) if found.busy) {
                 return Err(StartError::LimitsLowered);
             }
             engine.limits_lowered(link.nonce);
-            if let Ok(Response::Snapshot(Some(Bytes(text)))) = link.ask(&Request::Snapshot).await {
+            if let Ok(Response::Snapshot(Some(Bytes(text)))) = link.call(&Request::Snapshot).await {
                 let record = lock(&state.place).record;
                 let folder = &engine.state.folders.snapshots;
                 let mut file = SnapshotFile::resume(folder, record.slot.0, record.salt);
                 // If this fails, the last saved state is used.
                 drop(file.write(folder, &text, Duration::ZERO));
             }
-            drop(link.ask(&Request::Quit).await);
+            drop(link.call(&Request::Quit).await);
             // It does not reply any more; this returns when it has exited.
-            drop(link.ask(&Request::Inspect(u32::MAX)).await);
+            drop(link.call(&Request::Inspect(u32::MAX)).await);
             Ok(())
         });
         replaced.await.unwrap_or(Err(StartError::Lost))
@@ -329,7 +329,7 @@ impl Session {
     }
 
     async fn snapshot(&self) -> Result<Vec<u8>, StartError> {
-        match self.ask(&Request::Snapshot).await? {
+        match self.call(&Request::Snapshot).await? {
             Response::Snapshot(Some(Bytes(text))) => Ok(text),
             _ => Err(self.unless_deleted(StartError::NoShell("the shell did not send its state".into()))),
         }
@@ -344,7 +344,7 @@ impl Session {
         let Some(link) = link else {
             return Ok(KillReceipt::default());
         };
-        match link.ask(&Request::Interrupt { signal, grace }).await {
+        match link.call(&Request::Interrupt { signal, grace }).await {
             Ok(Response::Receipt(receipt)) => Ok(receipt),
             Ok(Response::Refused(why)) => Err(ControlError::refused(why)),
             Err(LinkError::Busy) => Err(ControlError::Busy),
@@ -369,18 +369,18 @@ impl Session {
 
     /// Starts a new shell, with or without the state of the old one. A running command ends.
     pub async fn reset(&self, restore: bool) -> Result<(), StartError> {
-        self.ask(&Request::Reset(restore)).await.map(drop)
+        self.call(&Request::Reset(restore)).await.map(drop)
     }
 
     /// Changes the environment of the session's shell, in queue order.
     pub async fn set_env(&self, changes: &[(OsString, Option<OsString>)]) -> Result<(), StartError> {
         super::validate::shell_variables(changes)?;
-        self.ask(&Request::SetEnv(variables(changes))).await.map(drop)
+        self.call(&Request::SetEnv(variables(changes))).await.map(drop)
     }
 
     /// Its working directory. Restores a session whose supervisor was killed. `None` if its shell has ended.
     pub async fn cwd(&self) -> Result<Option<PathBuf>, StartError> {
-        match self.ask(&Request::Inspect(u32::MAX)).await? {
+        match self.call(&Request::Inspect(u32::MAX)).await? {
             Response::Inspected(found) => Ok(found.cwd.map(|path| PathBuf::from(OsString::from(path)))),
             _ => Ok(None),
         }
@@ -402,7 +402,7 @@ impl Session {
         };
         // A session whose supervisor was killed has no such information until the next command restores it.
         if let Some(link) = self.live_link().map_err(|_| not_found())?
-            && let Ok(Response::Inspected(found)) = link.ask(&Request::Inspect(u32::MAX)).await
+            && let Ok(Response::Inspected(found)) = link.call(&Request::Inspect(u32::MAX)).await
         {
             info.cwd = found.cwd.map(|path| PathBuf::from(OsString::from(path)));
             info.busy = found.busy;

@@ -55,7 +55,7 @@ impl Inner {
                 reviving: tokio::sync::Mutex::new(()),
             });
             lock(&engine.registry).sessions.insert(id, Arc::clone(&state));
-            engine.events.tell(|| EngineEvent::SessionCreated {
+            engine.events.publish(|| EngineEvent::SessionCreated {
                 id: state.id.clone(),
                 name: state.record.name.clone(),
                 created_at: state.created_at,
@@ -120,7 +120,7 @@ impl Inner {
             user: self.session_user(record).filter(|user| Some(user) != self.config.run_as.as_ref()),
         };
         let cwd = || record.cwd.clone().map_or_else(PathBuf::new, |path| OsString::from(path).into());
-        let (failed, living) = match link.ask(&Request::OpenSession(Box::new(open))).await {
+        let (failed, living) = match link.call(&Request::OpenSession(Box::new(open))).await {
             Ok(Response::Done) => return Ok(claimed),
             Ok(Response::Refused(why)) => (StartError::refused(why, "bash", cwd()), Some(Arc::clone(link))),
             Err(LinkError::Busy) => (StartError::Lost, Some(Arc::clone(link))),
@@ -129,7 +129,7 @@ impl Inner {
             Ok(_) | Err(LinkError::Gone) => {
                 match Self::liveness_of(&Arc::downgrade(self), link.nonce).await {
                     Some(Liveness::Alive(living)) => {
-                        drop(living.link.ask(&Request::Quit).await);
+                        drop(living.link.call(&Request::Quit).await);
                         (StartError::Lost, None)
                     }
                     Some(Liveness::Dead) => (StartError::Lost, None),
@@ -201,7 +201,7 @@ impl Inner {
             engine.retire_session(old);
             engine.incidents.session_restored();
             tracing::info!(session = %state.id, "restored the session after its supervisor died");
-            engine.events.tell(|| EngineEvent::SessionRestarted { id: state.id.clone() });
+            engine.events.publish(|| EngineEvent::SessionRestarted { id: state.id.clone() });
             Ok(link)
         });
         revived.await.unwrap_or(Err(StartError::Lost))
@@ -225,7 +225,7 @@ impl Inner {
             let processes = engine.processes_of(&state.id);
             let mut receipt = KillReceipt::default();
             if let Some(link) = link
-                && let Ok(Response::Receipt(own)) = link.ask(&Request::Quit).await
+                && let Ok(Response::Receipt(own)) = link.call(&Request::Quit).await
             {
                 receipt = own;
             }
@@ -240,7 +240,7 @@ impl Inner {
             }
             engine.retire_session(record);
             lock(&engine.registry).sessions.remove(&state.id);
-            engine.events.tell(|| EngineEvent::SessionDeleted { id: state.id.clone() });
+            engine.events.publish(|| EngineEvent::SessionDeleted { id: state.id.clone() });
             Ok(receipt)
         });
         deleted.await.unwrap_or(Err(SessionError::Start(StartError::Lost)))

@@ -268,7 +268,7 @@ impl Inner {
                 tracked.adopting.store(true, Ordering::Release);
                 link.track(Arc::clone(&tracked));
                 let request = Request::Adopt { slot: tracked.slot(), pid };
-                match link.ask(&request).await {
+                match link.call(&request).await {
                     Ok(Response::Done) => {
                         tracked.adopting.store(false, Ordering::Release);
                         engine.execution_started(&tracked, pid);

@@ -77,7 +77,7 @@ impl Inner {
             .filter_map(|execution| lock(&execution.tracked.link).clone())
             .map(|link| (link.nonce, link))
             .collect();
-        let receipts = ask_all(links.into_values().map(|link| (link, Request::Quit))).await;
+        let receipts = call_all(links.into_values().map(|link| (link, Request::Quit))).await;
         receipts.iter().map(|receipt| receipt.survivors.len()).sum()
     }
 }
@@ -95,11 +95,11 @@ async fn kill(executions: &[Execution], signal: i32, grace: Duration) {
         let signal = if is_terminal && signal == libc::SIGTERM { libc::SIGHUP } else { signal };
         Some((link, Request::Kill { slot: execution.tracked.slot(), signal, grace }))
     });
-    ask_all(requests).await;
+    call_all(requests).await;
 }
 
 /// Sends all requests before it waits for the first reply. A dead supervisor has nothing left.
-async fn ask_all(requests: impl Iterator<Item = (Arc<SupervisorLink>, Request)>) -> Vec<KillReceipt> {
+async fn call_all(requests: impl Iterator<Item = (Arc<SupervisorLink>, Request)>) -> Vec<KillReceipt> {
     let mut answers = JoinSet::new();
     for (link, request) in requests {
         if let Ok(mut answer) = link.request(&request) {

@@ -320,7 +320,7 @@ impl Terminal {
             let (slot, told) = (tracked.slot(), state.direct.begin_queueing());
             let request = Request::WriteTerminal { slot, bytes: Bytes(piece.to_vec()), direct: told };
             let link = tracked.link();
-            let queued = match self.execution.ask_once(&request).await {
+            let queued = match self.execution.call_once(&request).await {
                 Ok(Response::Queued(queued, waiting)) => {
                     state.direct.queued(told, waiting);
                     usize::try_from(queued).unwrap_or(0).min(piece.len())
@@ -387,7 +387,7 @@ impl Terminal {
         let state = self.state().ok_or(ControlError::Unsupported)?;
         let _alone = state.resizing.lock().await;
         let slot = self.execution.tracked.slot();
-        match self.execution.ask_again(&Request::Resize { slot, size }).await? {
+        match self.execution.call_again(&Request::Resize { slot, size }).await? {
             Response::Done => {
                 state.sizes.send_if_modified(|known| std::mem::replace(known, size) != size);
                 Ok(())

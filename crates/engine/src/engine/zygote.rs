@@ -92,7 +92,7 @@ impl Zygote {
     pub(super) async fn fork(&self) -> Result<(u64, u32), Refusal> {
         let mut running = self.running.lock().await;
         let mut nonce = Nonce::random().value();
-        let mut answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
+        let mut answer = running.call(&ZygoteRequest::Fork(nonce)).await;
         // A zygote whose limits a command has lowered forks no more; its supervisors continue.
         if matches!(answer, Err(_) | Ok(ZygoteReply::Refused(Refusal::LimitsLowered))) {
             let settings = running.settings.clone();
@@ -100,7 +100,7 @@ impl Zygote {
             *running = started.map_err(|e| Refusal::os(&e, "start the zygote again"))?.0;
             // A killed zygote may already have forked, so another nonce is used.
             nonce = Nonce::random().value();
-            answer = running.ask(&ZygoteRequest::Fork(nonce)).await;
+            answer = running.call(&ZygoteRequest::Fork(nonce)).await;
         }
         match answer {
             Ok(ZygoteReply::Forked(pid)) => Ok((nonce, pid)),
@@ -149,7 +149,7 @@ impl Running {
     }
 
     async fn configure(&mut self, settings: Settings) -> io::Result<Capabilities> {
-        match self.ask(&ZygoteRequest::Configure(Box::new(settings.clone()))).await? {
+        match self.call(&ZygoteRequest::Configure(Box::new(settings.clone()))).await? {
             ZygoteReply::Configured(capabilities) => {
                 self.settings = settings;
                 Ok(capabilities)
@@ -160,7 +160,7 @@ impl Running {
 
     /// Sends a request and waits for its reply, with a timeout. A zygote that a command has stopped is continued; one
     /// that still does not reply is given up.
-    async fn ask(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteReply> {
+    async fn call(&mut self, request: &ZygoteRequest) -> io::Result<ZygoteReply> {
         let zygote = self.child.pid();
         let ask = self.exchange(request);
         tokio::pin!(ask);

@@ -168,7 +168,7 @@ impl Inner {
         if tracked.set_started(pid) {
             let (id, session) = (&tracked.fixed.id, tracked.fixed.session.as_ref().map(display));
             tracing::debug!(parent: tracked.caller(), execution = %id, session, pid, "started");
-            self.events.tell(|| EngineEvent::ExecutionStarted(tracked.info()));
+            self.events.publish(|| EngineEvent::ExecutionStarted(tracked.info()));
         }
     }
 
@@ -199,7 +199,7 @@ impl Inner {
         }
         table.count_finished();
         drop(table);
-        self.events.tell(|| EngineEvent::ExecutionEnded(tracked.info()));
+        self.events.publish(|| EngineEvent::ExecutionEnded(tracked.info()));
         if tracked.fixed.adopt
             && let Some(end) = tracked.end()
             && !end.leftovers.is_empty()
@@ -333,7 +333,7 @@ impl Inner {
 
     /// Releases the slot of a replaced terminal when no client reads its record and no leftover of it is left.
     fn retire_when_unused(self: &Arc<Self>, tracked: Arc<Tracked>) {
-        self.events.tell(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
+        self.events.publish(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
         let engine = Arc::downgrade(self);
         self.tasks.spawn(async move {
             while !tracked.begin_removal() {
@@ -351,6 +351,6 @@ impl Inner {
     fn retire_execution(&self, tracked: &Tracked) {
         self.remove_screens(tracked);
         self.retire(tracked.journal);
-        self.events.tell(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
+        self.events.publish(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
     }
 }

@@ -143,7 +143,7 @@ impl Tracked {
         if let Some(link) = link.filter(|_| counted != readers.told) {
             readers.told = counted;
             // The link notices a dead supervisor.
-            let _ = link.tell(&Request::Reader { slot: self.slot(), read: counted });
+            let _ = link.notify(&Request::Reader { slot: self.slot(), read: counted });
         }
     }
 

@@ -482,7 +482,7 @@ impl Tracked {
             let link = lock(&self.link).clone();
             if let Some(link) = link {
                 // The link notices a dead supervisor and ends the execution.
-                let _ = link.tell(&Request::Follow { slot: self.slot(), position, times: Some(times) });
+                let _ = link.notify(&Request::Follow { slot: self.slot(), position, times: Some(times) });
             }
         }
     }

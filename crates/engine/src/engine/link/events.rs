@@ -83,7 +83,7 @@ impl SupervisorLink {
                         && engine.record_end(self.nonce, &execution, &end, lengths)
                     {
                         // If this is lost, the supervisor reports the end again to the next engine.
-                        let _ = self.tell(&Request::EndRecorded(slot));
+                        let _ = self.notify(&Request::EndRecorded(slot));
                     }
                     engine.execution_ended(&execution, end, position);
                 }
