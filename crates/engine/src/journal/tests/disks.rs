@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::journal::error::AppendError;
@@ -137,6 +138,43 @@ fn a_full_disk_drops_output_but_not_the_end() {
     assert_eq!(follower.cursor(), writer.position());
     let read = drain(&mut store.reader(claimed).unwrap());
     assert_eq!(read.events.iter().filter(|event| event.0 == kind::ENDED).count(), 1);
+}
+
+/// A reader that has found the new segment would otherwise wait in a removed file for what comes.
+#[test]
+fn a_start_that_is_read_before_the_rest_fails_stays() {
+    let Some((_mount, dir)) = Mount::tiny() else {
+        return;
+    };
+    let mut store = fresh(&dir.path().join("journals"));
+    let (claimed, mut writer) = claim(&mut store);
+    append(&mut writer, Stream::Stdout, 44_000);
+    // The end is repeated at the start of the next segment, which therefore needs more than one page.
+    writer.append_event(kind::ENDED, &vec![9; 16 << 10]).unwrap();
+    fill(&dir.path().join("ballast"));
+    let done = AtomicBool::new(false);
+    let mut reader = store.reader(claimed).unwrap();
+    drain(&mut reader);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                drain(&mut reader);
+            }
+        });
+        // Room for the header of a segment, and not for the rest.
+        let ballast = fs::File::options().write(true).open(dir.path().join("ballast")).unwrap();
+        ballast.set_len(ballast.metadata().unwrap().len().next_multiple_of(4096) - 4096).unwrap();
+        for _ in 0..2000 {
+            let bytes = bytes_at(Stream::Stdout, writer.position(), 10_000);
+            writer.append_output(Stream::Stdout, bytes).unwrap_err();
+        }
+        ballast.set_len(0).unwrap();
+        done.store(true, Ordering::Release);
+        reading.join().unwrap();
+    });
+    append(&mut writer, Stream::Stdout, 10_000);
+    assert_eq!(drain(&mut reader).bytes, 10_000, "the reader waits in a segment that is not there");
+    assert_eq!(reader.cursor(), writer.position());
 }
 
 #[test]

@@ -48,32 +48,25 @@ impl JournalWriter {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let file = open_segment(self.dir.as_fd(), self.slot, index, flags)?;
         let seal = Seal::new(&self.salt, index);
-        let started = self.write_start(&file, index, seal).and_then(|offset| {
-            self.write_range(index)?;
-            Ok(offset)
-        });
-        match started {
-            Ok(offset) => {
-                let limit = self.layout.segment_bytes;
-                self.segment = Segment { index, file: Some(file), seal, offset, limit };
-                if index >= self.layout.head_segments {
-                    self.recorded.push_back(0);
-                    self.starts.push_back(self.position.total());
-                }
-                Ok(())
-            }
-            Err(errno) => {
-                // A failure to remove it has no effect: the next attempt uses the same name.
-                let _ = unlink_segment(self.dir.as_fd(), self.slot, index);
-                Err(errno)
-            }
+        let offset = self.write_start(&file, index, seal).inspect_err(|_| {
+            // No reader has seen it. A failure to remove it has no effect: the next attempt uses the same name.
+            let _ = unlink_segment(self.dir.as_fd(), self.slot, index);
+        })?;
+        // Readers may have found it by its header, so it is the newest one even if this fails: they look for a
+        // successor of a segment that is nearly full.
+        let _ = self.write_range(index);
+        let limit = self.layout.segment_bytes;
+        self.segment = Segment { index, file: Some(file), seal, offset, limit };
+        if index >= self.layout.head_segments {
+            self.recorded.push_back(0);
+            self.starts.push_back(self.position.total());
         }
+        Ok(())
     }
 
-    /// Writes the header of a new segment, and the end if there is one. Returns the offset of the first record.
+    /// Writes the beginning of a new segment: the end and the size if they exist, and then the header, with which
+    /// readers find the segment. Returns the offset of the first record.
     fn write_start(&self, file: &OwnedFd, index: u64, seal: Seal) -> Result<u64, Errno> {
-        let header = Header { salt: self.salt, bound: self.bound, segment: index, start: self.position };
-        write_all_at(file.as_fd(), &[&header.encode(None)], 0)?;
         let mut offset = HEADER_BYTES as u64;
         for sticky in &self.sticky {
             let head = RecordHead { flags: REPEAT, ..sticky.head };
@@ -81,6 +74,8 @@ impl JournalWriter {
             write_all_at(file.as_fd(), &[&bytes, &sticky.payload], offset)?;
             offset += (bytes.len() + sticky.payload.len()) as u64;
         }
+        let header = Header { salt: self.salt, bound: self.bound, segment: index, start: self.position };
+        write_all_at(file.as_fd(), &[&header.encode(None)], 0)?;
         Ok(offset)
     }
 
@@ -143,5 +138,42 @@ impl JournalWriter {
             self.spare = end;
         }
         written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Item, JournalStore, MIN_JOURNAL_BYTES, Stream};
+
+    /// Readers find the new segment without the range, so it must not be given up.
+    #[test]
+    fn a_segment_whose_range_cannot_be_written_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, _) = JournalStore::open(dir.path()).unwrap();
+        let (claimed, journal) = store.claim(b"spec", MIN_JOURNAL_BYTES).unwrap();
+        let mut writer = JournalWriter::begin(store.dir(), claimed.slot, journal);
+        let mut reader = store.reader(claimed).unwrap();
+        let mut read = |writer: &JournalWriter| {
+            let mut bytes = 0;
+            while let Some(entry) = reader.next().unwrap() {
+                if let Item::Output { bytes: more, .. } = entry.item {
+                    bytes += more.len();
+                }
+            }
+            assert_eq!(reader.cursor(), writer.position());
+            bytes
+        };
+        writer.append_output(Stream::Stdout, &[1; 61_500]).unwrap();
+        assert_eq!(read(&writer), 61_500);
+        let first = open_segment(store.dir().as_fd(), claimed.slot, 0, OFlags::RDONLY).unwrap();
+        let first = std::mem::replace(&mut writer.first, first);
+        writer.append_output(Stream::Stdout, &[2; 60_000]).unwrap();
+        assert_eq!(read(&writer), 60_000);
+        writer.append_output(Stream::Stdout, &[3; 30_000]).unwrap();
+        assert_eq!(read(&writer), 30_000);
+        writer.first = first;
+        writer.append_output(Stream::Stdout, &[4; 90_000]).unwrap();
+        assert_eq!(read(&writer), 90_000);
     }
 }
