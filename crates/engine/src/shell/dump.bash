@@ -15,6 +15,10 @@ done 2>/dev/null
 # Assigning to a variable with one of these attributes changes the value, or fails: they come after the value.
 __sandcrab_converting=$'\n'$(\declare -pi; \declare -pl; \declare -pu; \declare -pc)$'\n'
 \mapfile -t __sandcrab_names < <(\compgen -v)
+# In groups: bash runs a list of commands by recursion, as deep as the list is long. No group is empty, which would be
+# a syntax error.
+\printf '{\n'
+__sandcrab_count=0
 for __sandcrab_name in "${__sandcrab_names[@]}"; do
   case $__sandcrab_name in
     BASH | BASHOPTS | BASHPID | BASH_ALIASES | BASH_ARG[CV] | BASH_ARGV0 | BASH_CMDS | BASH_COMMAND) ;;
@@ -35,7 +39,9 @@ for __sandcrab_name in "${__sandcrab_names[@]}"; do
       fi
       ;;
   esac
+  ((++__sandcrab_count % 256)) || \printf 'set --\n}\n{\n'
 done
+\printf 'set --\n}\n'
 # The directory may not exist by then.
 \printf '[[ $PWD -ef . ]] || cd .\n'
 \printf 'set --'

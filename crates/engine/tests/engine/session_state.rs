@@ -290,3 +290,29 @@ async fn a_state_that_is_too_large_is_refused_with_the_remedy() {
     assert_eq!(said(&session, "echo $small ${#large}; unset large").await, "1 70000000\n");
     assert_eq!(said(&session.fork(None).await.unwrap(), "echo $small").await, "1\n");
 }
+
+/// Also when they are restored: bash's recursion is as deep as a list of commands is long.
+#[tokio::test]
+async fn thousands_of_variables_are_set_at_once() {
+    // The stack has room for about twenty thousand commands. The portable driver takes long to print so many.
+    for (driver, count) in DRIVERS.into_iter().zip([30_000, 2000]) {
+        let place = Place::new();
+        let engine = open(&place, driver).await;
+        let variables = |numbers: std::ops::Range<u32>| -> Vec<_> {
+            let one = |number: u32| (format!("v{number}").into(), Some(number.to_string().into()));
+            numbers.map(one).collect()
+        };
+        let spec = SessionSpec { env: variables(0..1000), ..SessionSpec::new() };
+        let session = engine.create_session(spec).await.unwrap();
+        session.set_env(&variables(1000..count)).await.unwrap();
+        let last = count - 1;
+        let text = format!("echo $v0 $v999 $v1000 $v{last}");
+        let expected = format!("0 999 1000 {last}\n");
+        let outcome = run(&session, &text).await;
+        assert_eq!((outcome.stdout(), outcome.end.restored), (expected.clone(), None), "{driver:?}");
+        let fork = session.fork(None).await.unwrap();
+        assert_eq!(said(&fork, &text).await, expected, "{driver:?}: the fork");
+        assert_eq!(said(&session, &format!("kill -9 $$; {text}")).await, "", "{driver:?}");
+        assert_eq!(said(&session, &text).await, expected, "{driver:?}: the restored session");
+    }
+}

@@ -102,10 +102,17 @@ static int is_current_directory(const struct variable *variable)
         && the_current_working_directory && strcmp(variable->value, the_current_working_directory) == 0;
 }
 
+/* Bash runs a list of commands by recursion, as deep as the list is long, so variables are printed in groups of this
+ * size: the stack has room for some ten thousand commands. No group is empty, which would be a syntax error. */
+enum { GROUP_SIZE = 256 };
+
 static void print_variables(struct variable **variables)
 {
+    printf("{\n");
     for (int i = 0; variables && variables[i]; i++) {
         struct variable *at = variables[i];
+        if (i % GROUP_SIZE == GROUP_SIZE - 1)
+            printf("set --\n}\n{\n");
         if (is_exported_own_variable(at))
             printf("declare -x %s\n", at->name);
         else if (is_current_directory(at))
@@ -113,6 +120,7 @@ static void print_variables(struct variable **variables)
         else if (!is_own_variable(at->name) && !is_one_of(at->name, set_by_options))
             print_variable(at);
     }
+    printf("set --\n}\n");
 }
 
 static void print_functions(struct variable **functions, int shadowing)
