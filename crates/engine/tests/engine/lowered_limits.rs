@@ -103,6 +103,34 @@ fn templates_whose_limits_were_lowered_are_replaced() {
     });
 }
 
+/// The variables need a memory file, for which the supervisor has no descriptor.
+#[test]
+fn variables_that_cannot_be_handed_over_do_not_end_the_shell() {
+    without_privileges(async || {
+        let place = Place::new();
+        let engine = ready(&place).await;
+        let session = engine.create_session(SessionSpec::new()).await.unwrap();
+        let says = async |text: &str| {
+            let outcome = session.run(CommandSpec::shell(text)).await.unwrap();
+            (outcome.stdout(), outcome.end.restored_from)
+        };
+        let running = session.start(CommandSpec::shell("kept=1; shell=$$; read -r < <(:)")).await.unwrap();
+        let supervisor = supervisor_of(&running).pid.to_string();
+        running.wait().await.unwrap();
+        let large = |name: &str| [(name.into(), Some("x".repeat(100_000).into()))];
+        lower_from_outside("--nofile=10:", &supervisor);
+        session.set_env(&large("first")).await.unwrap();
+        let text = "echo $kept ${#first}; [ $shell = $$ ] && echo same";
+        assert_eq!(says(text).await, ("1 100000\nsame\n".into(), None));
+        // A hard limit cannot be restored: another supervisor gets the saved state.
+        session.fork(None).await.unwrap();
+        lower_from_outside("--nofile=10", &supervisor);
+        session.set_env(&large("second")).await.unwrap();
+        let (said, _) = says("echo $kept ${#first} ${#second}").await;
+        assert_eq!(said, "1 100000 100000\n");
+    });
+}
+
 #[test]
 fn output_that_cannot_be_recorded_is_not_lost_silently() {
     without_privileges(async || {

@@ -89,6 +89,13 @@ enum Queued {
     Snapshot { request: u64 },
 }
 
+/// What the next shell gets because the last one did not listen: once, or every shell would be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HandedOn {
+    Command(u32),
+    Env(u64),
+}
+
 /// A request for a new shell.
 #[derive(Debug)]
 struct Reset {
@@ -116,8 +123,8 @@ pub(super) struct Session {
     is_caught: bool,
     /// Whether the last command followed soon after another.
     is_rapid: bool,
-    /// The command that a shell could not accept, and that the next one gets.
-    handed_on: Option<u32>,
+    /// What a shell could not accept, and the next one gets.
+    handed_on: Option<HandedOn>,
     /// Requests that are answered by the pending snapshot.
     wanted: Vec<u64>,
     /// The request that is answered when the shell is ready.

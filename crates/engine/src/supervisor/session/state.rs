@@ -12,6 +12,7 @@ use super::super::job::{Exit, Restored};
 use super::super::role::continue_stopped;
 use super::super::setup::setup_text;
 use super::super::shell_input::takes_changes;
+use super::turn::is_hung_up;
 use super::{Activity, Queued, STATE_TIMEOUT, Session};
 use crate::end::StateSource;
 use crate::process_tree::{Tag, walk};
@@ -234,10 +235,8 @@ impl Session {
         self.warm_until = None;
         let until = now + STATE_TIMEOUT;
         if let (Some(snapshot), Some(shell)) = (self.saved.snapshot(), &mut self.shell) {
-            self.activity = Activity::State { until };
-            if shell.restore(snapshot).is_err() {
-                self.kill_shell();
-            }
+            let given = shell.restore(snapshot);
+            self.state_given(core, given, until, now);
             return;
         }
         let text = self.first_text(core, own_env.is_some());
@@ -246,9 +245,20 @@ impl Session {
             self.shell_up(core);
             return;
         }
-        self.activity = Activity::State { until };
-        if self.shell.as_mut().is_none_or(|shell| shell.prepare(&text, 0).is_err()) {
-            self.kill_shell();
+        let given = self.shell.as_mut().map_or(Ok(()), |shell| shell.prepare(&text, 0));
+        self.state_given(core, given, until, now);
+    }
+
+    /// The state was handed to the shell, or could not be. An error of this process (no descriptor, no memory) says
+    /// nothing about the state, which is kept for the next request.
+    fn state_given(&mut self, core: &mut Core, given: io::Result<()>, until: Instant, now: Instant) {
+        match given {
+            Ok(()) => self.activity = Activity::State { until },
+            Err(e) if is_hung_up(&e) => {
+                self.activity = Activity::State { until };
+                self.kill_shell();
+            }
+            Err(e) => self.give_up(core, &Refusal::os(&e, "hand its state to the shell"), now),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::core::Core;
 use super::super::job::{Exit, Restored, raw};
 use super::super::shell_input::{check_folder, path_of, shell_env};
-use super::{Activity, Queued, STATE_TIMEOUT, Session, Unwinding};
+use super::{Activity, HandedOn, Queued, STATE_TIMEOUT, Session, Unwinding};
 use crate::command::Limits;
 use crate::end::StateSource;
 use crate::process_tree::{StartTime, limits};
@@ -115,8 +115,7 @@ impl Session {
                 }
                 Some(Queued::Env { .. }) => {
                     if let Some(Queued::Env { request, text }) = self.queue.pop_front() {
-                        let until = now + STATE_TIMEOUT;
-                        self.run_hidden(core, &text, Activity::Env { request, until });
+                        self.change_env(core, request, text, now);
                     }
                 }
                 Some(Queued::Command(slot)) => {
@@ -186,9 +185,9 @@ impl Session {
         match given {
             Ok(()) => {}
             // The last command has closed the shell's connection: the next shell gets this one.
-            Err(e) if is_hung_up(&e) && self.handed_on != Some(slot) => {
+            Err(e) if is_hung_up(&e) && self.handed_on != Some(HandedOn::Command(slot)) => {
                 job.io.keep_unused(stdio);
-                self.handed_on = Some(slot);
+                self.handed_on = Some(HandedOn::Command(slot));
                 self.queue.push_front(Queued::Command(slot));
                 self.activity = Activity::Dying;
                 self.kill_shell();
@@ -207,15 +206,35 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a text of the supervisor that is not visible to the user.
-    pub(super) fn run_hidden(&mut self, core: &Core, text: &[u8], activity: Activity) {
-        let Some(shell) = &mut self.shell else { return };
-        self.activity = activity;
+    /// Runs a text of the supervisor that changes variables, and is not visible to the user. A text that this process
+    /// cannot hand over is refused: the shell has got nothing of it, and stays.
+    fn change_env(&mut self, core: &mut Core, request: u64, text: Vec<u8>, now: Instant) {
+        let refuse = |core: &mut Core, why| core.link.send(request, &Response::Refused(why));
+        let Some(shell) = &mut self.shell else {
+            return refuse(core, Refusal::NoShell("the shell has ended".into()));
+        };
         let null = core.supply.null().as_fd();
         let (stdin, stdout, stderr) = (null, null, null);
-        let job = shell::ShellJob { text, stdin, stdout, stderr, env: &[], cwd: None, once: None };
-        if shell.run(job).is_err() {
-            self.kill_shell();
+        let job = shell::ShellJob { text: &text, stdin, stdout, stderr, env: &[], cwd: None, once: None };
+        let mut given = shell.run(job);
+        // A command may have lowered a limit of this process.
+        let mut is_usable = true;
+        if given.as_ref().is_err_and(|e| !is_hung_up(e)) {
+            is_usable = core.own_limits.restore_needed();
+            if is_usable {
+                given = shell.run(job);
+            }
+        }
+        match given {
+            Ok(()) => self.activity = Activity::Env { request, until: now + STATE_TIMEOUT },
+            Err(e) if is_hung_up(&e) && self.handed_on != Some(HandedOn::Env(request)) => {
+                self.handed_on = Some(HandedOn::Env(request));
+                self.queue.push_front(Queued::Env { request, text });
+                self.activity = Activity::Dying;
+                self.kill_shell();
+            }
+            Err(e) if is_usable => refuse(core, Refusal::os(&e, "hand the variables to the shell")),
+            Err(_) => refuse(core, Refusal::LimitsLowered),
         }
     }
 
@@ -253,6 +272,9 @@ impl Session {
 
     /// The shell cannot accept the command, for example after `ulimit -n 3`, and is not usable any more.
     fn shell_refused(&mut self, core: &mut Core) {
+        if matches!(self.activity, Activity::Env { .. } | Activity::State { .. }) {
+            self.kill_shell();
+        }
         let Some(slot) = self.current() else { return };
         if let Ok(job) = core.job(slot) {
             job.io.tell_reader(b"bash: no descriptors are left for a command; the shell starts over\n");
@@ -340,8 +362,8 @@ impl Session {
     }
 }
 
-/// Whether the shell no longer listens.
-fn is_hung_up(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
-    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+/// Whether the shell no longer listens, or has got only a part.
+pub(super) fn is_hung_up(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, WriteZero};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected | WriteZero)
 }
