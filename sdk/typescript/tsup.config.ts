@@ -14,7 +14,7 @@ export default defineConfig([
   {
     ...options,
     entry: { browser: "src/index.ts" },
-    format: ["esm"],
+    format: ["esm", "cjs"],
     define: { HAS_NODE: "false" },
     treeshake: true,
   },

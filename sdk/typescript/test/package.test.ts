@@ -34,6 +34,13 @@ test("a CommonJS module requires it", async () => {
   expect(await run("node", "module.cjs")).toBe("works\nfunction");
 });
 
+test("a CommonJS module requires the build for browsers, as test runners with a DOM do", async () => {
+  const code =
+    'const { getSandbox } = require("sandcrab"); console.log(typeof getSandbox, require.resolve("sandcrab"));';
+  const output = await run("node", "--conditions=browser", "-e", code);
+  expect(output).toMatch(/^function .*browser\.cjs$/m);
+});
+
 // Commands, streams, aborts, bytes and WebSockets: what platforms do differently.
 const platformTest = `import { getSandbox } from "sandcrab";
 await using sandbox = getSandbox();
@@ -140,6 +147,10 @@ test("a bundle for browsers is small, and has no modules of Node", async () => {
   console.log(`bundle: ${code.length} bytes, ${size} compressed`);
   expect(size).toBeLessThanOrEqual(MAX_BUNDLE_BYTES);
   expect(Object.values(result.metafile?.outputs ?? {}).flatMap(({ imports }) => imports)).toEqual([]);
+  const required = { contents: 'console.log(require("sandcrab").getSandbox);', resolveDir: folder };
+  const bundle = await build({ stdin: required, ...options, format: "iife", metafile: true });
+  expect(Object.keys(bundle.metafile.inputs)).toContainEqual(expect.stringMatching(/dist\/browser\.cjs$/));
+  expect(Object.values(bundle.metafile.outputs).flatMap(({ imports }) => imports)).toEqual([]);
 });
 
 test("it has no dependencies, and the version of the workspace", async () => {
