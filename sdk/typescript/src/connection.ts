@@ -1,4 +1,5 @@
 // TerminalConnection: a viewer of a terminal over a WebSocket that reconnects.
+import { onAbort } from "./abort.js";
 import { toBytes } from "./bytes.js";
 import { asyncDispose } from "./core.js";
 import { AbortError, ConnectionError, type ErrorCode, errorOf } from "./errors.js";
@@ -67,8 +68,7 @@ export class TerminalConnection implements AsyncIterable<TerminalEvent> {
   #wake: (() => void) | undefined;
   #exit!: { resolve(exit: { exitCode: number; end: End }): void; reject(error: unknown): void };
 
-  readonly #onAbort = () => this.#finish(new AbortError(this.#options.signal?.reason));
-
+  readonly #forget: () => void;
   readonly #onClose = (error: ConnectionError) => this.#finish(error);
 
   private constructor(client: Client, id: string, options: ConnectOptions) {
@@ -81,7 +81,7 @@ export class TerminalConnection implements AsyncIterable<TerminalEvent> {
       this.#exit = { resolve, reject };
     });
     this.exited.catch(() => undefined);
-    options.signal?.addEventListener("abort", this.#onAbort, { once: true });
+    this.#forget = onAbort(options.signal, () => this.#finish(new AbortError(options.signal?.reason)));
     client.onClose.add(this.#onClose);
   }
 
@@ -275,7 +275,7 @@ export class TerminalConnection implements AsyncIterable<TerminalEvent> {
 
   #finish(error?: unknown): void {
     if (this.#end) return;
-    this.#options.signal?.removeEventListener("abort", this.#onAbort);
+    this.#forget();
     this.#client.onClose.delete(this.#onClose);
     this.#end = { error };
     this.#ended.abort();

@@ -1,6 +1,8 @@
 // Deadline: a signal that a caller or a timeout aborts.
+import { onAbort } from "./abort.js";
+import { atLeast } from "./check.js";
 import { errorOf, type SandcrabError } from "./errors.js";
-import type { CallOptions } from "./types.js";
+import type { CallOptions, WaitOptions } from "./types.js";
 
 /** The longest time that `setTimeout` takes; a longer one would be over at once. It is 24 days. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -16,9 +18,10 @@ export const Deadline = {
     const { signal, timeout } = options;
     const controller = new AbortController();
     let isLate = false;
-    const onAbort = () => controller.abort(signal?.reason);
-    if (signal?.aborted) onAbort();
-    else signal?.addEventListener("abort", onAbort, { once: true });
+    if (timeout !== undefined) atLeast(0, "timeout", timeout);
+    const abort = () => controller.abort(signal?.reason);
+    if (signal?.aborted) abort();
+    const forget = onAbort(signal, abort);
     const onLate = () => {
       isLate = true;
       controller.abort();
@@ -32,7 +35,7 @@ export const Deadline = {
       throw late(what, timeout);
     } finally {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
+      forget();
     }
   },
 };
@@ -40,4 +43,9 @@ export const Deadline = {
 /** The error of a wait that took too long. */
 export function late(what: string, timeout: number | undefined): SandcrabError {
   return errorOf({ code: "PROCESS_READY_TIMEOUT", message: `${what} within ${timeout} ms` });
+}
+
+/** The options of a wait: its timeout may be given alone. */
+export function waitOptions(timeoutOrOptions: number | WaitOptions): WaitOptions {
+  return typeof timeoutOrOptions === "number" ? { timeout: timeoutOrOptions } : timeoutOrOptions;
 }

@@ -1,11 +1,12 @@
 // exec and execStream: commands that belong to their caller.
+import { onAbort } from "./abort.js";
 import { newId } from "./bytes.js";
+import { atLeast } from "./check.js";
 import { argumentsOf, Collector, decoded, resultOf, startFields, stdinFields } from "./command.js";
 import { Core, namedSession } from "./core.js";
 import { ANSWER_MS, type Ending, end, endingOf, endSent } from "./ending.js";
 import { AbortError } from "./errors.js";
 import type { Client } from "./http.js";
-import { shareSignal } from "./node.js";
 import { events } from "./stream.js";
 import type {
   ExecEvent,
@@ -43,7 +44,6 @@ export class Commands extends Core {
       ...stdinFields(options.stdin),
       executionId,
     };
-    shareSignal(options.signal);
     let endTurn: (() => void) | undefined;
     try {
       endTurn = await this.client.turns.take(namedSession(json.sessionId), options.signal);
@@ -89,13 +89,12 @@ export class Commands extends Core {
     const ending = endingOf(executionId, options.grace);
     let ended: Promise<void> | undefined;
     // An abort ends the command at once: the loop may be busy with an event, or never continue.
-    const onAbort = () => {
+    const abort = () => {
       if (!state.isSent || state.isOver || options.onDisconnect === "keep") return;
       ended ??= endSent(this.client, ending, state.isKnown);
     };
-    shareSignal(options.signal);
     const endTurn = await this.client.turns.take(namedSession(json.sessionId), options.signal);
-    options.signal?.addEventListener("abort", onAbort, { once: true });
+    const forget = onAbort(options.signal, abort);
     try {
       for await (const event of outputEvents(this.client, json, options, options.signal, () => (state.isSent = true))) {
         endTurn();
@@ -110,9 +109,9 @@ export class Commands extends Core {
       state.isOver ||= !state.isOutside && !(error instanceof AbortError);
       throw error;
     } finally {
-      options.signal?.removeEventListener("abort", onAbort);
+      forget();
       endTurn();
-      onAbort();
+      abort();
       await ended;
     }
   }
@@ -144,7 +143,7 @@ export class Commands extends Core {
     const id = json.executionId ?? "";
     // The server has no limit for streams: what is kept of them is up to this client.
     const ofSession = json.sessionId === this.boundSession ? this.boundOutputBytes : undefined;
-    const max = options.maxOutputBytes ?? ofSession ?? DEFAULT_MAX_OUTPUT_BYTES;
+    const max = atLeast(0, "maxOutputBytes", options.maxOutputBytes ?? ofSession ?? DEFAULT_MAX_OUTPUT_BYTES);
     const collector = new Collector(json.command, args, options.encoding, max);
     const partial = () => collector.result(id);
     const ending = endingOf(id, options.grace);
@@ -216,10 +215,9 @@ async function abortable(
     await running.catch(() => undefined);
     clearTimeout(timer);
   };
-  const onAbort = () => {
+  const forget = onAbort(signal, () => {
     if (isSent) ended = endCommand().catch(() => request.abort(signal.reason));
-  };
-  signal.addEventListener("abort", onAbort, { once: true });
+  });
   const running = run(request.signal, () => {
     // Nor is a start repeated after the abort: it could arrive when nothing is left that ends it.
     if (signal.aborted) throw new AbortError(signal.reason);
@@ -237,7 +235,7 @@ async function abortable(
     if (!signal.aborted) throw error;
     result = isSent ? partial?.() : undefined;
   } finally {
-    signal.removeEventListener("abort", onAbort);
+    forget();
   }
   if (!signal.aborted) return result as ExecResult<string | Uint8Array>;
   await ended;

@@ -1,6 +1,6 @@
 // Files and folders of the sandbox.
 import { encodeBase64 } from "./bytes.js";
-import { errorOf, type SandcrabError } from "./errors.js";
+import { invalid } from "./check.js";
 import { Processes } from "./processes.js";
 import { events } from "./stream.js";
 import type { FileEvent, InSession, Options, Schemas } from "./types.js";
@@ -37,10 +37,6 @@ export interface PutOptions extends InSession {
 export interface FolderOptions extends InSession {
   /** Default: `tar`; an archive that is sent is recognized. */
   format?: "tar" | "tar.zst" | undefined;
-}
-
-function invalid(message: string): SandcrabError {
-  return errorOf({ code: "VALIDATION_FAILED", message });
 }
 
 type TransferOptions = InSession & { overwrite?: boolean | undefined };

@@ -1,7 +1,8 @@
 // Client: requests to one server, with a bound for connections, retries and typed errors.
-import { unlessAborted } from "./abort.js";
+import { onAbort, unlessAborted } from "./abort.js";
+import { atLeast, baseUrlOf, headersOf, invalid, jsonOf, tokenOf } from "./check.js";
 import { AbortError, ConnectionError, errorOf, SandcrabError } from "./errors.js";
-import { ownDispatcher, shareSignal } from "./node.js";
+import { nodeConnections, type TextResponse } from "./node.js";
 import { Retry } from "./retry.js";
 import { Slots } from "./slots.js";
 import { Turns } from "./turns.js";
@@ -39,8 +40,8 @@ export interface RequestOptions {
 }
 
 /** A response whose body has not been read. `release` must be called when it is not needed any more. */
-export interface Opened {
-  response: Response;
+export interface Opened<R = Response> {
+  response: R;
   release: () => void;
   /** Aborted when the request is, or the sandbox is closed. `fetch` of Node does not always end the body then. */
   ended: AbortSignal;
@@ -55,7 +56,7 @@ export class Client {
   readonly webSocket: SandboxOptions["WebSocket"];
   readonly #fetch: typeof fetch;
   readonly #headers: Record<string, string>;
-  #dispatcher: Promise<{ destroy(): Promise<void> } | undefined> | undefined;
+  readonly #node: ReturnType<typeof nodeConnections>;
   /** Whether the server has ever answered. Then a refused connection is a server that restarts. */
   wasReached = false;
   /** Whether `close` was called. */
@@ -65,28 +66,23 @@ export class Client {
 
   constructor(options: SandboxOptions) {
     const environment = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {};
-    const url = options.baseUrl ?? environment.SANDCRAB_URL ?? "http://127.0.0.1:7070";
-    // `fetch` takes no user and password, and no message shows them.
-    const shown = String(url).replace(/\/\/[^/]*@/, "//");
-    if (!/^https?:\/\//.test(shown) || shown !== String(url)) {
-      const message = `invalid base URL ${shown}: expected http://HOST:PORT or https://HOST, without a user`;
-      throw errorOf({ code: "VALIDATION_FAILED", message });
-    }
-    this.base = String(url).replace(/\/+$/, "");
-    this.token = options.token ?? environment.SANDCRAB_TOKEN;
-    this.reconnectTimeoutMs = options.reconnectTimeout ?? DEFAULT_RECONNECT_TIMEOUT_MS;
-    this.slots = new Slots(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS);
+    const { reconnectTimeout, maxConnections } = options;
+    this.base = baseUrlOf(options.baseUrl ?? environment.SANDCRAB_URL ?? "http://127.0.0.1:7070");
+    this.token = tokenOf(options.token ?? environment.SANDCRAB_TOKEN);
+    this.#headers = headersOf(options.headers, this.token);
+    this.reconnectTimeoutMs = atLeast(0, "reconnectTimeout", reconnectTimeout ?? DEFAULT_RECONNECT_TIMEOUT_MS);
+    this.slots = new Slots(atLeast(1, "maxConnections", maxConnections ?? DEFAULT_MAX_CONNECTIONS));
     this.webSocket = options.WebSocket;
-    this.#headers = { ...options.headers };
-    if (this.token) this.#headers.authorization = `Bearer ${this.token}`;
     this.#fetch = options.fetch ?? ((url, init) => globalThis.fetch(url, init));
-    if (!options.fetch) this.#dispatcher = ownDispatcher(this.slots.total);
+    if (!options.fetch) this.#node = nodeConnections(this.slots.total);
   }
 
   /** Sends a request and reads the JSON of the response. */
   async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
     return this.#repeated(method, options, async () => {
-      const { response, release, ended } = await this.#send(method, path, options);
+      const { response, release, ended } = await this.#send(method, path, options, (url, init) =>
+        this.#text(url, init),
+      );
       try {
         return parsed<T>(await orAborted(response.text(), ended), (text) => this.invalid(response.status, text));
       } catch (error) {
@@ -99,7 +95,16 @@ export class Client {
 
   /** Sends a request; the caller reads the response and releases it. */
   open(method: string, path: string, options: RequestOptions = {}): Promise<Opened> {
-    return this.#repeated(method, options, () => this.#send(method, path, options));
+    return this.#repeated(method, options, () => this.#send(method, path, options, this.#fetched));
+  }
+
+  readonly #fetched = (url: string, init: RequestInit) => {
+    const dispatcher = this.#node?.get();
+    return this.#fetch(url, { ...init, ...(dispatcher && { dispatcher }) });
+  };
+
+  async #text(url: string, init: RequestInit): Promise<TextResponse> {
+    return (await this.#node?.text(url, init)) ?? this.#fetched(url, init);
   }
 
   /** The body of a response as a web stream. Reading it to its end, or cancelling it, gives the connection back. */
@@ -139,7 +144,7 @@ export class Client {
   async close(): Promise<void> {
     this.isClosed = true;
     for (const end of [...this.onClose]) end(this.#closed());
-    await (await this.#dispatcher)?.destroy();
+    await this.#node?.destroy();
   }
 
   /** Throws if the sandbox was closed. */
@@ -163,14 +168,20 @@ export class Client {
     }
   }
 
-  async #send(method: string, path: string, options: RequestOptions): Promise<Opened> {
+  async #send<R extends TextResponse>(
+    method: string,
+    path: string,
+    options: RequestOptions,
+    exchange: (url: string, init: RequestInit) => Promise<R>,
+  ): Promise<Opened<R>> {
     const { signal } = options;
-    shareSignal(signal);
-    shareSignal(options.queueSignal);
+    // What cannot be sent is an error of the caller, and not of the connection.
+    const url = this.url(path, options.query);
+    const json = options.json === undefined ? undefined : jsonOf(options.json);
     const free = await this.slots.acquire(options.urgent ?? false, options.queueSignal ?? signal);
     const controller = new AbortController();
     const release = () => {
-      signal?.removeEventListener("abort", onAbort);
+      forget();
       this.onClose.delete(onClose);
       free();
     };
@@ -179,34 +190,32 @@ export class Client {
       controller.abort(reason);
       release();
     };
-    const onAbort = () => onClose(signal?.reason);
-    signal?.addEventListener("abort", onAbort);
+    const forget = onAbort(signal, () => onClose(signal?.reason));
     this.onClose.add(onClose);
     try {
       const headers = { ...this.#headers };
       for (const [name, value] of Object.entries(options.headers ?? {})) if (value !== undefined) headers[name] = value;
-      const init: RequestInit & Record<string, unknown> = {
+      const init: RequestInit & { duplex?: "half" } = {
         method,
         headers,
-        redirect: "error",
+        redirect: "manual",
         signal: controller.signal,
       };
-      if (options.json !== undefined) {
+      if (json !== undefined) {
         headers["content-type"] = "application/json";
-        init.body = JSON.stringify(options.json);
+        init.body = json;
       } else if (options.body) {
         headers["content-type"] ??= "application/octet-stream";
         init.body = (await sendable(options.body)) as BodyInit;
         if (init.body instanceof ReadableStream) init.duplex = "half";
       }
-      const dispatcher = this.#dispatcher && (await this.#dispatcher);
-      if (dispatcher) init.dispatcher = dispatcher;
       this.assertOpen();
       if (signal?.aborted) throw new AbortError(signal.reason);
       options.onSend?.();
-      const response = await orAborted(this.#fetch(this.url(path, options.query), init), controller.signal);
+      const response = await orAborted(exchange(url, init), controller.signal);
       this.wasReached = true;
-      if (response.status >= 400) throw await this.#refusal(response);
+      // A redirection is refused: the token must not go elsewhere. Browsers give it the status 0.
+      if (response.status < 200 || response.status >= 300) throw await this.#refusal(response);
       return { response, release, ended: controller.signal };
     } catch (error) {
       release();
@@ -214,7 +223,7 @@ export class Client {
     }
   }
 
-  async #refusal(response: Response): Promise<SandcrabError> {
+  async #refusal(response: TextResponse): Promise<SandcrabError> {
     const text = await response.text();
     const isTemporary = response.headers.has("retry-after");
     const status = response.status;
@@ -271,10 +280,10 @@ const REFUSED =
 
 /** Browsers do not tell why a connection failed. */
 export function connectionError(base: string, error: unknown): ConnectionError {
-  const { cause, code: own, message } = (error ?? {}) as { cause?: unknown; code?: unknown; message?: unknown };
-  const inner = (cause ?? {}) as { code?: unknown; message?: unknown; errors?: { code?: unknown }[] };
-  const code = String(inner.code ?? inner.errors?.[0]?.code ?? own ?? "");
-  const why = String(inner.message || code || message || error);
+  // `fetch` wraps the error of Node.
+  const inner = ((error as Error | undefined)?.cause ?? error ?? {}) as Partial<AggregateError> & { code?: unknown };
+  const code = String(inner.code ?? inner.errors?.[0]?.code ?? "");
+  const why = inner.message || code || error;
   const refused = REFUSED.test(code);
   const text = refused ? `failed to reach the server at ${base}` : `the connection to ${base} failed`;
   return new ConnectionError(`${text}: ${why}`, error, refused);
@@ -282,8 +291,6 @@ export function connectionError(base: string, error: unknown): ConnectionError {
 
 /** A part of a path. URLs are normalised, so some ids would lead to another route. */
 export function segment(id: string, ...reserved: string[]): string {
-  if (["", ".", "..", ...reserved].includes(id)) {
-    throw errorOf({ code: "VALIDATION_FAILED", message: `invalid id ${JSON.stringify(id)}` });
-  }
+  if (["", ".", "..", ...reserved].includes(id)) throw invalid(`invalid id ${JSON.stringify(id)}`);
   return encodeURIComponent(id);
 }

@@ -2,8 +2,8 @@
 import { toBytes } from "./bytes.js";
 import { decoded } from "./command.js";
 import { asyncDispose } from "./core.js";
-import { Deadline } from "./deadline.js";
-import { AbortError, errorOf, SandcrabError } from "./errors.js";
+import { Deadline, waitOptions } from "./deadline.js";
+import { AbortError, type ErrorCode, errorOf, SandcrabError } from "./errors.js";
 import { type Client, segment } from "./http.js";
 import { LineSearch, type LogMatch } from "./lines.js";
 import { type PortOptions, waitForPort } from "./port.js";
@@ -81,7 +81,7 @@ export class Process {
   readonly startTime: Date;
   readonly sessionId: string | undefined;
   pid: number | undefined;
-  status: ProcessStatus;
+  status!: ProcessStatus;
   endTime: Date | undefined;
   exitCode: number | undefined;
   /** @internal */
@@ -95,10 +95,7 @@ export class Process {
     this.args = fields.args ?? [];
     this.startTime = new Date(fields.startTime);
     this.sessionId = fields.sessionId ?? undefined;
-    this.pid = fields.pid ?? undefined;
-    this.status = fields.status;
-    this.endTime = fields.endTime ? new Date(fields.endTime) : undefined;
-    this.exitCode = fields.exitCode ?? undefined;
+    this.update(fields);
   }
 
   /** The execution that the routes of processes name. @internal */
@@ -107,7 +104,7 @@ export class Process {
   }
 
   /** @internal */
-  protected update(fields: Schemas["Process"]): Schemas["Process"] {
+  protected update<F extends Pick<ProcessFields, "status" | "pid" | "endTime" | "exitCode">>(fields: F): F {
     this.status = fields.status;
     this.pid = fields.pid ?? this.pid;
     this.endTime = fields.endTime ? new Date(fields.endTime) : undefined;
@@ -185,7 +182,7 @@ export class Process {
    * PROCESS_READY_TIMEOUT after `timeout` milliseconds, and with PROCESS_ENDED if the process ends first.
    */
   async waitForLog(pattern: string | RegExp, timeoutOrOptions: number | WaitOptions = {}): Promise<LogMatch> {
-    const options = typeof timeoutOrOptions === "number" ? { timeout: timeoutOrOptions } : timeoutOrOptions;
+    const options = waitOptions(timeoutOrOptions);
     const what = `the output of process ${this.id} had no line that matches ${String(pattern)}`;
     return Deadline.run(options, what, async (signal) => {
       const search = new LineSearch(pattern);
@@ -252,6 +249,16 @@ export function reportFailure(client: Client, error: unknown): void {
 /** Whether an error only means that the program has closed the sandbox. */
 export function isClosing(client: Client, error: unknown): boolean {
   return client.isClosed && error instanceof SandcrabError;
+}
+
+/** The answer of a call, or `null` if what it asks for is unknown. */
+export async function unlessUnknown<T>(code: ErrorCode, call: () => Promise<T>): Promise<T | null> {
+  try {
+    return await call();
+  } catch (error) {
+    if (error instanceof SandcrabError && error.code === code) return null;
+    throw error;
+  }
 }
 
 /** What was removed meanwhile needs no removal. */

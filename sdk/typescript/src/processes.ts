@@ -3,7 +3,6 @@ import { newId } from "./bytes.js";
 import { argumentsOf, startFields, stdinFields } from "./command.js";
 import { namedSession } from "./core.js";
 import { type Ending, endingOf, endSent, start } from "./ending.js";
-import { SandcrabError } from "./errors.js";
 import { Commands } from "./exec.js";
 import { type Client, segment } from "./http.js";
 import {
@@ -20,6 +19,7 @@ import {
   reportFailure,
   type StreamLogsOptions,
   streamLogs,
+  unlessUnknown,
 } from "./process.js";
 import type {
   BaseExecOptions,
@@ -98,17 +98,14 @@ export class Processes extends Commands {
   }
 
   /** A process, or `null` if it is unknown, or of another session than the given one. */
-  async getProcess(id: string, options: InSession = {}): Promise<Process | null> {
+  getProcess(id: string, options: InSession = {}): Promise<Process | null> {
     const sessionId = namedSession(this.sessionOf(options));
-    try {
+    return unlessUnknown("PROCESS_NOT_FOUND", async () => {
       const path = `/api/process/${segment(id, ...RESERVED_IDS)}`;
       const request = { signal: options.signal };
       const { process } = await this.client.json<Schemas["ProcessResponse"]>("GET", path, request);
       return sessionId && process.sessionId !== sessionId ? null : new Process(this.client, process);
-    } catch (error) {
-      if (error instanceof SandcrabError && error.code === "PROCESS_NOT_FOUND") return null;
-      throw error;
-    }
+    });
   }
 
   /** Ends a process, or any other execution, and everything it has started. */

@@ -1,8 +1,8 @@
 // Sandbox: a server and a token.
 import { variables } from "./command.js";
 import { asyncDispose } from "./core.js";
-import { SandcrabError } from "./errors.js";
 import { Client, segment } from "./http.js";
+import { unlessUnknown } from "./process.js";
 import {
   createSession,
   deleteSession,
@@ -32,15 +32,12 @@ export class Sandbox extends Terminals {
   }
 
   /** A session, or `null` if it is unknown. */
-  async getSession(id: string, options: CallOptions = {}): Promise<Session | null> {
-    try {
+  getSession(id: string, options: CallOptions = {}): Promise<Session | null> {
+    return unlessUnknown("SESSION_NOT_FOUND", async () => {
       const path = `/api/session/${segment(id, "list")}`;
       const answer = await this.client.json<Schemas["SessionResponse"]>("GET", path, options);
       return new Session(this.client, answer.session);
-    } catch (error) {
-      if (error instanceof SandcrabError && error.code === "SESSION_NOT_FOUND") return null;
-      throw error;
-    }
+    });
   }
 
   async listSessions(options: CallOptions = {}): Promise<SessionInfo[]> {

@@ -2,8 +2,7 @@
 import { newId } from "./bytes.js";
 import { argumentsOf, startFields } from "./command.js";
 import { asyncDispose, namedSession } from "./core.js";
-import { Deadline } from "./deadline.js";
-import { SandcrabError } from "./errors.js";
+import { Deadline, waitOptions } from "./deadline.js";
 import { type Client, segment } from "./http.js";
 import {
   getLogs,
@@ -13,9 +12,11 @@ import {
   type LogsOptions,
   Process,
   type ProcessExit,
+  type ProcessFields,
   type ProcessLogs,
   type StreamLogsOptions,
   streamLogs,
+  unlessUnknown,
 } from "./process.js";
 import { begin, type ProcessOptions } from "./processes.js";
 import { Searches } from "./search.js";
@@ -59,14 +60,21 @@ export interface ServiceOptions<E extends OutputEncoding = "utf8">
 
 const RESERVED = ["list", "start"];
 
-function statusOf(state: Schemas["ServiceState"]): Process["status"] {
-  if (state === "failed") return "failed";
-  return state === "stopped" ? "killed" : state === "starting" ? "starting" : "running";
+type StateFields = Pick<ProcessFields, "status" | "exitCode" | "endTime">;
+
+/** The fields that a process with this state has. */
+function stateFields({ state, executions }: Pick<ServiceInfo, "state" | "executions">): StateFields {
+  if (state !== "stopped" && state !== "failed") {
+    return { status: state === "starting" || state === "restarting" ? "starting" : "running" };
+  }
+  const { exitCode, endTime, end } = executions?.[0] ?? {};
+  const stopped = end?.reason === "exited" && exitCode === 0 ? "completed" : "killed";
+  return { status: state === "failed" ? "failed" : stopped, exitCode, endTime };
 }
 
 function processFields(service: ServiceInfo) {
   const { id, pid, command, sessionId, createdAt, startedAt } = service;
-  return { id, pid, command, sessionId, startTime: startedAt ?? createdAt, status: statusOf(service.state) };
+  return { id, pid, command, sessionId, startTime: startedAt ?? createdAt, ...stateFields(service) };
 }
 
 /** A service. `kill` stops it, the methods of Process for one run use the current execution. */
@@ -93,7 +101,7 @@ export class Service extends Process {
     const answer = await this.client.json<Schemas["ServiceResponse"]>("GET", this.#service, options);
     this.executionId = answer.service.executionId ?? this.executionId;
     this.pid = answer.service.pid ?? undefined;
-    this.status = statusOf(answer.service.state);
+    this.update(stateFields(answer.service));
     return answer.service;
   }
 
@@ -138,7 +146,7 @@ export class Service extends Process {
     const started = await this.#end<Schemas["ServiceStarted"]>("restart", options);
     this.executionId = started.executionId;
     this.pid = started.pid ?? undefined;
-    this.status = statusOf(started.health.status);
+    this.update(stateFields({ state: started.health.status, executions: [] }));
   }
 
   /** Stops the service and removes it from the list. */
@@ -149,8 +157,7 @@ export class Service extends Process {
 
   /** Waits until the service has stopped or failed. Fails with PROCESS_READY_TIMEOUT after `timeout` milliseconds. */
   override async waitForExit(timeoutOrOptions: number | WaitOptions = {}): Promise<ProcessExit> {
-    const options = typeof timeoutOrOptions === "number" ? { timeout: timeoutOrOptions } : timeoutOrOptions;
-    return Deadline.run(options, `service ${this.id} has not ended`, async (signal) => {
+    return Deadline.run(waitOptions(timeoutOrOptions), `service ${this.id} has not ended`, async (signal) => {
       let end: End | undefined;
       for await (const event of this.streamOutput({ signal })) {
         if (event.type !== "exit") continue;
@@ -231,14 +238,11 @@ export class Services extends Searches {
   }
 
   /** A service, or `null` if it is unknown. */
-  async getService(id: string, options: CallOptions = {}): Promise<Service | null> {
-    try {
+  getService(id: string, options: CallOptions = {}): Promise<Service | null> {
+    return unlessUnknown("SERVICE_NOT_FOUND", async () => {
       const path = `/api/service/${segment(id, ...RESERVED)}`;
       const answer = await this.client.json<Schemas["ServiceResponse"]>("GET", path, options);
       return new Service(this.client, answer.service);
-    } catch (error) {
-      if (error instanceof SandcrabError && error.code === "SERVICE_NOT_FOUND") return null;
-      throw error;
-    }
+    });
   }
 }

@@ -20,17 +20,10 @@ export class SseParser {
 
   push(text: string): ServerSentEvent[] {
     const events: ServerSentEvent[] = [];
-    const all = this.#rest + text;
-    let start = 0;
-    for (;;) {
-      let end = start;
-      while (end < all.length && all[end] !== "\n" && all[end] !== "\r") end++;
-      // The second half of a CR LF may be in the next piece.
-      if (end === all.length || (all[end] === "\r" && end + 1 === all.length)) break;
-      this.#line(all.slice(start, end), events);
-      start = all[end] === "\r" && all[end + 1] === "\n" ? end + 2 : end + 1;
-    }
-    this.#rest = all.slice(start);
+    // The second half of a CR LF may be in the next piece.
+    const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
+    this.#rest = lines.pop() as string;
+    for (const line of lines) this.#line(line, events);
     if (this.#rest.length + this.#size > MAX_EVENT_CHARS) throw new ConnectionError("an event is too long");
     return events;
   }

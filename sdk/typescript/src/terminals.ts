@@ -2,9 +2,9 @@
 import { newId } from "./bytes.js";
 import { variables } from "./command.js";
 import { start } from "./ending.js";
-import { SandcrabError } from "./errors.js";
 import { segment } from "./http.js";
 import { Ports } from "./ports.js";
+import { unlessUnknown } from "./process.js";
 import { Terminal, type TerminalInfo } from "./terminal.js";
 import type { CallOptions, Options, Schemas } from "./types.js";
 import { openSocket } from "./websocket.js";
@@ -44,15 +44,12 @@ export class Terminals extends Ports {
   }
 
   /** A terminal, or `null` if it is unknown. */
-  async getTerminal(id: string, options: CallOptions = {}): Promise<Terminal | null> {
-    try {
+  getTerminal(id: string, options: CallOptions = {}): Promise<Terminal | null> {
+    return unlessUnknown("TERMINAL_NOT_FOUND", async () => {
       const path = `/api/terminal/${segment(id, "list", "create")}`;
       const answer = await this.client.json<Schemas["TerminalResponse"]>("GET", path, options);
       return new Terminal(this.client, answer.terminal);
-    } catch (error) {
-      if (error instanceof SandcrabError && error.code === "TERMINAL_NOT_FOUND") return null;
-      throw error;
-    }
+    });
   }
 
   async listTerminals(options: CallOptions = {}): Promise<TerminalInfo[]> {

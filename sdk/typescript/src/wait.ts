@@ -1,5 +1,5 @@
 // Waits: requests that the server answers when something has happened.
-import { Deadline, late } from "./deadline.js";
+import { Deadline, late, waitOptions } from "./deadline.js";
 import { ANSWER_MS } from "./ending.js";
 import { SandcrabError } from "./errors.js";
 import type { Client, RequestOptions } from "./http.js";
@@ -22,7 +22,7 @@ export function wait<T>(
   request: (timeoutMs: number) => RequestOptions,
   pieceMs = WAIT_PIECE_MS,
 ): Promise<T> {
-  const options = typeof timeoutOrOptions === "number" ? { timeout: timeoutOrOptions } : timeoutOrOptions;
+  const options = waitOptions(timeoutOrOptions);
   const { timeout = Infinity } = options;
   const giveUpAt = Date.now() + timeout;
   const rest = () => Math.max(0, Math.ceil(giveUpAt - Date.now()));

@@ -1,16 +1,14 @@
 // Opening WebSockets.
 import { unlessAborted } from "./abort.js";
 import { encodeBase64, toBytes } from "./bytes.js";
+import { NAME } from "./check.js";
 import { ConnectionError } from "./errors.js";
 import type { Client, Query } from "./http.js";
 import { platformWebSocket } from "./node.js";
 
-/** The characters of a subprotocol. */
-const SUBPROTOCOL = /^[\w!#$%&'*+.^`|~-]+$/;
-
 /** The subprotocol that carries a token. One with other characters, such as base64, is encoded. */
 function subprotocol(token: string): string {
-  if (SUBPROTOCOL.test(token)) return `bearer.${token}`;
+  if (NAME.test(token)) return `bearer.${token}`;
   const encoded = encodeBase64(toBytes(token)).replace(/=/g, "").replace(/\+/g, "-").replace(/\//g, "_");
   return `bearer64.${encoded}`;
 }

@@ -63,11 +63,11 @@ test("a token that is no subprotocol is sent as base64", async () => {
   const { url, requests } = await silent("HTTP/1.1 404 Not Found\r\n\r\n");
   const baseUrl = url.replace("ws:", "http:").replace("/ws", "");
   const protocols = [];
-  for (const token of ["plain-token.1~", "ab/c+d==", "??>>ü"]) {
+  for (const token of ["plain-token.1~", "ab/c+d==", "??>>?"]) {
     await getSandbox({ baseUrl, token })
       .openSocket()
       .catch(() => undefined);
     protocols.push(/^sec-websocket-protocol: (.*)$/im.exec(requests.at(-1) ?? "")?.[1]);
   }
-  expect(protocols).toEqual(["bearer.plain-token.1~", "bearer64.YWIvYytkPT0", "bearer64.Pz8-PsO8"]);
+  expect(protocols).toEqual(["bearer.plain-token.1~", "bearer64.YWIvYytkPT0", "bearer64.Pz8-Pj8"]);
 });
