@@ -57,6 +57,10 @@ const EMBEDDED_THREADS: usize = 2;
 fn main() -> ExitCode {
     // First: the engine starts this program again as its zygote.
     sandcrab_engine::init();
+    if let Some(words) = commands::completions::ids::requested() {
+        commands::completions::ids::complete(&words);
+        return ExitCode::SUCCESS;
+    }
     let Cli { global, command } = match cli::parse() {
         Ok(cli) => cli,
         Err(code) => return code,
