@@ -59,6 +59,8 @@ pub(super) enum SettingsError {
     Journal { given: u64 },
     #[error("the variable {name} is {value:?}; expected a whole number")]
     Variable { name: &'static str, value: String },
+    #[error("--{option} has no effect without --{needed}; add --{needed}, or remove --{option}")]
+    WithoutEffect { option: &'static str, needed: &'static str },
     #[error("--{0} must be at least 1")]
     Zero(&'static str),
     #[error("{0}")]
@@ -78,7 +80,9 @@ impl Settings {
     /// Reads the file, combines everything, and creates the state directory and the token if they do not exist.
     pub(super) fn resolve(args: ServeArgs, is_below_init: bool) -> Result<Self, SettingsError> {
         let file = config_file::read(args.config.as_deref())?;
+        let given = args.clone();
         let args = args.or(file);
+        check_effects(&given, &args, is_below_init)?;
         let implied = args.compat.map(|mode| mode.implied(&args));
         let args = args.or(implied.unwrap_or_default());
         let listen = parse_listen(args.listen.as_deref().unwrap_or(DEFAULT_LISTEN))?;
@@ -116,6 +120,20 @@ impl Settings {
         apply_limits(&mut server, &args)?;
         Ok(Self { server, token_file, log, log_format })
     }
+}
+
+/// Refuses options that need another one. `given` are those of the command line and the environment, which may turn off what
+/// the file, and so `args`, turns on.
+fn check_effects(given: &ServeArgs, args: &ServeArgs, is_below_init: bool) -> Result<(), SettingsError> {
+    let check = |option, is_given: bool, is_in_args: bool, needed, enabled: Option<bool>| {
+        let is_without_effect = is_in_args && enabled.is_none() || is_given && enabled == Some(false);
+        if is_without_effect { Err(SettingsError::WithoutEffect { option, needed }) } else { Ok(()) }
+    };
+    let is_ending = args.stop_executions.or(is_below_init.then_some(true));
+    check("stop-grace", given.stop_grace.is_some(), args.stop_grace.is_some(), "stop-executions", is_ending)?;
+    let no_auth = args.no_auth.or(args.compat.is_some().then_some(true));
+    let is_trusted = |args: &ServeArgs| args.trust_network == Some(true);
+    check("trust-network", is_trusted(given), is_trusted(args), "no-auth", no_auth)
 }
 
 fn previews(args: &ServeArgs) -> Result<PreviewSettings, SettingsError> {

@@ -120,6 +120,17 @@ fn invalid_settings_are_refused() {
 }
 
 #[test]
+fn settings_without_effect_are_refused() {
+    assert!(
+        refused(&["--stop-grace", "5s"]).contains("--stop-grace has no effect without --stop-executions")
+    );
+    assert!(refused(&["--stop-grace", "5s", "--stop-executions=false"]).contains("--stop-executions"));
+    resolve(&["--stop-grace", "5s", "--stop-executions"], "").unwrap();
+    assert!(refused(&["--trust-network"]).contains("--trust-network has no effect without --no-auth"));
+    resolve(&["--compat", "sandbox-sdk", "--trust-network"], "").unwrap();
+}
+
+#[test]
 fn as_process_1_it_ends_executions() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("config.toml");
