@@ -83,11 +83,8 @@ pub(crate) async fn relay(
         Input::Always => Some(Stdin::open()),
         Input::UnlessTerminal => Stdin::unless_terminal(),
     };
-    if stdin.is_none()
-        && std::io::stdin().is_terminal()
-        && let Some(program) = interactive::program(&request)
-    {
-        return Err(interactive::needs_terminal(program));
+    if stdin.is_none() && std::io::stdin().is_terminal() {
+        interactive::check(&request)?;
     }
     request.keep_stdin_open = stdin.is_some().then_some(true);
     let interrupts = Interrupts::listen(output)?;

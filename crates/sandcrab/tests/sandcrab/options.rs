@@ -116,6 +116,13 @@ fn interactive_programs_on_a_terminal_are_explained() {
             "{arguments}: {shown:?}"
         );
     }
+    for arguments in ["exec cat", "exec -- sort -u", "session exec s -- head -n 3", "run --standalone wc"] {
+        let shown = on_terminal(&server, arguments).with_code(2);
+        assert!(
+            shown.text().contains("reads standard input") && shown.text().contains("add -i"),
+            "{arguments}: {shown:?}"
+        );
+    }
     for arguments in
         [&["exec", "-t", "bash"][..], &["exec", "-it", "bash"], &["run", "--tty", "true"], &["shell"]]
     {
