@@ -7,14 +7,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 const HANGUP: u8 = 1;
 pub(crate) const INTERRUPT: u8 = 2;
+pub(crate) const QUIT: u8 = 3;
 const TERMINATE: u8 = 15;
 /// Has no effect on a program that does not listen to it.
 const MARKER: rustix::process::Signal = rustix::process::Signal::URG;
 
-/// SIGHUP, SIGINT and SIGTERM, except those that this program was started to ignore. From [`EndSignals::listen`] on, they
+/// SIGHUP, SIGINT, SIGQUIT and SIGTERM, except those that this program was started to ignore. From [`EndSignals::listen`] on, they
 /// do not end it by themselves.
 #[derive(Debug)]
-pub(crate) struct EndSignals([Option<Signal>; 3]);
+pub(crate) struct EndSignals([Option<Signal>; 4]);
 
 impl EndSignals {
     /// Starts to listen.
@@ -25,7 +26,7 @@ impl EndSignals {
             let is_ignored = ignored & (1 << (number - 1)) != 0;
             (!is_ignored).then(|| signal(SignalKind::from_raw(number.into()))).transpose()
         };
-        Ok(Self([listen(HANGUP)?, listen(INTERRUPT)?, listen(TERMINATE)?]))
+        Ok(Self([listen(HANGUP)?, listen(INTERRUPT)?, listen(QUIT)?, listen(TERMINATE)?]))
     }
 
     /// Starts to listen to signals that are sent from now on.
@@ -40,7 +41,7 @@ impl EndSignals {
 
     /// The number of the next signal; never, if all are ignored. Cancel safe.
     pub(crate) async fn next(&mut self) -> u8 {
-        let [hangup, interrupt, terminate] = &mut self.0;
+        let [hangup, interrupt, quit, terminate] = &mut self.0;
         let heard = async |signal: &mut Option<Signal>| {
             if let Some(signal) = signal {
                 signal.recv().await;
@@ -51,6 +52,7 @@ impl EndSignals {
         tokio::select! {
             () = heard(hangup) => HANGUP,
             () = heard(interrupt) => INTERRUPT,
+            () = heard(quit) => QUIT,
             () = heard(terminate) => TERMINATE,
         }
     }

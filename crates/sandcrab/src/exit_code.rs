@@ -40,7 +40,7 @@ Exit codes:
     125  Sandcrab failed, not the command; the error message says why
     126  the program cannot be executed
     127  the program was not found
-    130  ended by Ctrl-C; 129 by SIGHUP, 143 by SIGTERM
+    130  ended by Ctrl-C; 129 by SIGHUP, 131 by SIGQUIT (Ctrl-\\), 143 by SIGTERM
     141  standard output was closed by its reader
     255  the exit code of the command is unknown";
 

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP: signals to this program become requests to end the command.
+//! Ctrl-C, Ctrl-\, SIGTERM and SIGHUP: signals to this program become requests to end the command.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use sandcrab_client::{Client, ClientError, KillOptions};
 use tokio::sync::watch;
 
 use super::Progress;
-use crate::end_signals::{EndSignals, INTERRUPT};
+use crate::end_signals::{EndSignals, INTERRUPT, QUIT};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::table;
@@ -59,7 +59,11 @@ impl Interrupts {
             "{} was sent to the command; it has {} to end before SIGKILL. {} kills it now",
             signal_name(first.into()),
             table::duration(GRACE),
-            if first == INTERRUPT { "Ctrl-C again" } else { "A second signal" },
+            match first {
+                INTERRUPT => "Ctrl-C again",
+                QUIT => "Ctrl-\\ again",
+                _ => "A second signal",
+            },
         ));
         let ask = KillOptions { signal: Some(first.to_string()), grace: Some(GRACE) };
         let force = KillOptions { signal: Some("SIGKILL".into()), grace: Some(Duration::ZERO) };

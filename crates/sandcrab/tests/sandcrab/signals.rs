@@ -82,6 +82,18 @@ fn sigterm_is_forwarded() {
 }
 
 #[test]
+fn sigquit_is_forwarded() {
+    let server = TestServer::new();
+    let program =
+        server.spawn(&["exec", "trap 'echo quit; exit' QUIT; echo ready; while :; do sleep 0.05; done"]);
+    program.wait_for("ready\n");
+    program.signal(Signal::QUIT);
+    let finished = program.finish().with_code(131);
+    assert_eq!(finished.text(), "ready\nquit\n");
+    assert!(finished.stderr.contains("SIGQUIT was sent to the command"), "{finished:?}");
+}
+
+#[test]
 fn ctrl_c_ends_a_command_that_waits_for_its_turn() {
     let server = TestServer::new();
     server.run(&["session", "create", "s"]).with_code(0);
