@@ -152,14 +152,21 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
     });
     parsed.map_err(|error| {
         let is_error = error.use_stderr();
-        if is_error && wants_json() {
+        if is_error && is_json_given() {
             let (message, hint) = message(&error);
             Output::new(true).failure(&Failure::usage(message, hint));
-        } else {
-            // There is no reader left to report a failure to.
-            drop(error.print());
+            return ExitCode::from(exit_code::USAGE);
         }
-        ExitCode::from(if is_error { exit_code::USAGE } else { 0 })
+        match error.print() {
+            // If standard error is closed, there is no reader left to report it to.
+            _ if is_error => ExitCode::from(exit_code::USAGE),
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                let failure = Failure::from(e);
+                Output::new(is_json_given()).failure(&failure);
+                ExitCode::from(failure.exit_code())
+            }
+        }
     })
 }
 
@@ -186,8 +193,8 @@ fn reject_unused(command: &mut clap::Command, matches: &ArgMatches) -> Result<()
     }
 }
 
-/// Whether the command line, which cannot be parsed, asks for JSON.
-fn wants_json() -> bool {
+/// Whether the command line, which cannot be parsed, has `--json`.
+fn is_json_given() -> bool {
     std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == OsStr::new("--json"))
 }
 

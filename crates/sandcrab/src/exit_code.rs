@@ -33,7 +33,7 @@ Exit codes:
     0    also: detached from a terminal, which continues
     1    negative result without an error: some processes could not be ended, nothing was found or
          replaced, a service is not healthy, a process ended before its port was ready
-    2    invalid usage
+    2    invalid usage, also if the server refuses a value as invalid
     74   I/O error, or output of the command is missing
     75   temporary failure, such as a timeout of wait or a limit of the server: try again later
     124  the command exceeded its timeout
@@ -49,6 +49,11 @@ pub(crate) fn of_error(code: ErrorCode, is_program: bool) -> u8 {
     match code {
         ErrorCode::CommandNotFound => NOT_FOUND,
         ErrorCode::PermissionDenied if is_program => NOT_EXECUTABLE,
+        ErrorCode::ValidationFailed
+        | ErrorCode::InvalidCommand
+        | ErrorCode::InvalidGitUrl
+        | ErrorCode::InvalidPort
+        | ErrorCode::InvalidBackupConfig => USAGE,
         ErrorCode::WaitTimeout
         | ErrorCode::LimitExceeded
         | ErrorCode::NoSpace
@@ -86,7 +91,7 @@ mod tests {
 
     #[test]
     fn document_lists_every_error_with_its_own_code() {
-        for exit_code in [TEMPORARY, NOT_EXECUTABLE, NOT_FOUND] {
+        for exit_code in [USAGE, TEMPORARY, NOT_EXECUTABLE, NOT_FOUND] {
             let expected = ErrorCode::ALL.iter().filter(|code| of_error(**code, true) == exit_code);
             let mut expected: Vec<_> = expected.map(|code| code.as_str()).collect();
             let mut found = documented(exit_code);

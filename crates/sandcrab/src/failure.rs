@@ -176,6 +176,13 @@ impl Failure {
     /// The exit code of this program.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            // An invalid option, whatever is wrong with the path.
+            Self::Client(ClientError::Api(body))
+                if body.http_status == 400
+                    && body.context.get("field").is_some_and(|field| field == "cwd") =>
+            {
+                exit_code::USAGE
+            }
             Self::Client(ClientError::Api(body)) => {
                 exit_code::of_error(body.code, body.context.contains_key("command"))
             }

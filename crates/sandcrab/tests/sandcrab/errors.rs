@@ -1,5 +1,8 @@
 //! Error messages and exit codes.
 
+use std::io::Read;
+use std::process::Stdio;
+
 use crate::support::{Program, TestServer};
 
 #[test]
@@ -65,8 +68,52 @@ fn missing_ids() {
         let finished = server.run(&["kill", id]).with_code(2);
         assert!(finished.stderr.starts_with("error: "), "{finished:?}");
     }
-    server.run(&["exec", "--cwd", "/nonexistent", "true"]).with_code(125);
-    server.run(&["kill", "nope", "--signal", "NONE"]).with_code(125);
+}
+
+/// The exit code does not depend on whether this program or the server finds the mistake.
+#[test]
+fn invalid_values_are_invalid_usage() {
+    let server = TestServer::new();
+    server.run(&["start", "--id", "nap", "sleep 100"]).with_code(0);
+    for args in [
+        &["kill", "nap", "--signal", "NONE"][..],
+        &["signal", "NONE", "nap"],
+        &["exec", "--cwd", "/nonexistent", "true"],
+        &["exec", "--", ""],
+        &["session", "create", "a b"],
+        &["expose", "0"],
+    ] {
+        let refused = server.run(args).with_code(2);
+        assert!(refused.stderr.starts_with("error: "), "{args:?}: {refused:?}");
+    }
+    server.run(&["kill", "nap"]).with_code(0);
+}
+
+/// Help is output too: its loss is not a success.
+#[test]
+fn help_that_cannot_be_written() {
+    let home = tempfile::tempdir().unwrap();
+    for args in
+        [&["--help"][..], &["exec", "-h"], &["help", "exec"], &["--version"], &["completions", "bash"]]
+    {
+        let run = |stdout: Stdio| {
+            let mut command = crate::support::sandcrab(home.path());
+            let mut child = command.args(args).stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
+            let mut message = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+            (child.wait().unwrap().code(), message)
+        };
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (code, message) = run(full.into());
+        assert_eq!(code, Some(74), "{args:?}: {message}");
+        assert!(
+            message.starts_with("error: failed to write the output: No space left"),
+            "{args:?}: {message}"
+        );
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(run(closed.into()), (Some(141), String::new()), "{args:?}");
+    }
 }
 
 /// The suggestions of the API name routes. Those of this program name commands.

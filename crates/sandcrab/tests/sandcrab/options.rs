@@ -85,7 +85,7 @@ fn programs_that_cannot_be_executed_or_found() {
         server.run(&[session, &[file]].concat()).with_code(126);
     }
     // Not about the program, but about the working directory.
-    server.run(&["exec", "-C", file, "true"]).with_code(125);
+    server.run(&["exec", "-C", file, "true"]).with_code(2);
 }
 
 /// Runs the program on a terminal.
