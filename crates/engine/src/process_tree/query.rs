@@ -56,11 +56,27 @@ impl Scope {
     }
 }
 
-/// One process of each of these scopes, by one scan of everything below this process. A result is in its scope;
-/// without a result there may still be one, which [`Scope::members`] finds.
+/// One process of each of these scopes, or `None` if it has none: by a few scans of everything below this process,
+/// however many scopes there are.
 pub(crate) fn one_of_each(scopes: &[Scope]) -> Vec<Option<Pid>> {
-    let me = getpid();
     let mut found = vec![None; scopes.len()];
+    // As in `members`.
+    let mut quiet = 0;
+    for _ in 0..MAX_LOOKS {
+        let before = found.iter().flatten().count();
+        let is_complete = look_for_each(scopes, &mut found);
+        let after = found.iter().flatten().count();
+        quiet = if after == before && is_complete { quiet + 1 } else { 0 };
+        if after == scopes.len() || quiet == 2 {
+            break;
+        }
+    }
+    found
+}
+
+/// Fills in a process of each scope that has none yet. Returns whether no process was missed.
+fn look_for_each(scopes: &[Scope], found: &mut [Option<Pid>]) -> bool {
+    let me = getpid();
     let mut members = vec![HashSet::new(); scopes.len()];
     walk(me, &mut |pid| {
         let stat = Stat::of(pid)?;
@@ -68,7 +84,7 @@ pub(crate) fn one_of_each(scopes: &[Scope]) -> Vec<Option<Pid>> {
             return Some(stat);
         }
         let tag = Tag::of(pid);
-        for ((scope, found), members) in scopes.iter().zip(&mut found).zip(&mut members) {
+        for ((scope, found), members) in scopes.iter().zip(&mut *found).zip(&mut members) {
             let parent_is_member = stat.parent.is_some_and(|parent| members.contains(&parent));
             let candidate = Candidate { pid, parent: stat.parent, parent_is_member, start: stat.start, tag };
             if scope.holds(me, &candidate, &[]) {
@@ -77,8 +93,7 @@ pub(crate) fn one_of_each(scopes: &[Scope]) -> Vec<Option<Pid>> {
             }
         }
         Some(stat)
-    });
-    found
+    })
 }
 
 /// Resource usage of live processes, and of children they have waited for, so far, without the wall time.

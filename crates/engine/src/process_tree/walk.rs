@@ -19,6 +19,9 @@ pub(crate) const MAX_COMMAND_LINE: usize = 256;
 /// slower.
 const ORPHAN_TIME: Duration = Duration::from_millis(2);
 
+/// Number of attempts to follow the ancestors of a process while they end.
+const MAX_RETRIES: usize = 16;
+
 /// Whether the kernel lists the children of a process (CONFIG_PROC_CHILDREN).
 fn children_are_listed() -> bool {
     static LISTED: OnceLock<bool> = OnceLock::new();
@@ -85,14 +88,17 @@ pub(super) fn walk(root: Pid, visit: &mut dyn FnMut(Pid) -> Option<Stat>) -> boo
     // One link for each thread, besides the directory's own two: cheaper than reading the list.
     let links = rustix::fs::stat(format!("/proc/{root}/task")).map_or(3, |task| task.st_nlink);
     let root_threads = u32::try_from(links).map_or(1, |links| links.saturating_sub(2));
-    // Orphans are appended to the root's list while the walk is elsewhere.
-    let begun = Instant::now();
-    while begun.elapsed() < ORPHAN_TIME || seen.is_empty() {
+    // Orphans are appended to the root's list while the walk is elsewhere. The first pass takes as long as it takes.
+    let mut first_pass_over: Option<Instant> = None;
+    loop {
         let source = Source::new();
         let mut pending = source.children(root, root_threads);
         pending.retain(|pid| !seen.contains(pid));
         if pending.is_empty() {
             return true;
+        }
+        if first_pass_over.is_some_and(|at| at.elapsed() >= ORPHAN_TIME) {
+            return false;
         }
         pending.reverse();
         while let Some(pid) = pending.pop() {
@@ -105,8 +111,8 @@ pub(super) fn walk(root: Pid, visit: &mut dyn FnMut(Pid) -> Option<Stat>) -> boo
                 pending.extend(source.children(pid, stat.threads));
             }
         }
+        first_pass_over.get_or_insert_with(Instant::now);
     }
-    false
 }
 
 /// The live descendants of a process, in no particular order.
@@ -120,6 +126,31 @@ pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
         Some(stat)
     });
     found
+}
+
+/// Whether a process is alive and below another one, which cannot end meanwhile. Looks only at its ancestors.
+pub(crate) fn is_below(root: Pid, pid: Pid) -> bool {
+    // An ancestor may end between two steps: its children then have another parent.
+    (0..MAX_RETRIES).find_map(|_| ancestors_include(root, pid)).unwrap_or(false)
+}
+
+/// The same; `None` if an ancestor has changed meanwhile.
+fn ancestors_include(root: Pid, pid: Pid) -> Option<bool> {
+    let Some(mut child) = Stat::of(pid).filter(|stat| !stat.ended) else { return Some(false) };
+    let mut id = pid;
+    loop {
+        let Some(parent) = child.parent else { return Some(false) };
+        if parent == root {
+            return Some(true);
+        }
+        let found = Stat::of(parent)?;
+        // If it is still the parent, its id was not that of another process when it was looked up.
+        let again = Stat::of(id)?;
+        if (again.parent, again.start) != (child.parent, child.start) {
+            return None;
+        }
+        (id, child) = (parent, found);
+    }
 }
 
 /// The live processes on this machine with a tag of this supervisor, except this process.

@@ -5,7 +5,7 @@ mod ends;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open};
 
 pub(super) use ends::{EndRequest, EndingTask, JobProcesses, Purpose};
 
@@ -87,7 +87,7 @@ impl Core {
             closed_leftovers: Vec::new(),
             tags: Tags::new(nonce),
         };
-        let of_shell = core.process_setup(core.tags.of_no_command()).limit_values()?;
+        let of_shell = core.process_setup(core.tag_of_no_command()).limit_values()?;
         core.shell_limits = core.own_limits.clone().with(&of_shell);
         core.run_as_default();
         core.cgroup = core.make_cgroup("", &Limits::default()).ok();
@@ -166,7 +166,7 @@ impl Core {
                 ShellEnv::Empty => &[],
             },
             cwd: &self.context.cwd,
-            setup: &self.process_setup(self.tags.of_no_command()),
+            setup: &self.process_setup(self.tag_of_no_command()),
         });
         started.map_err(|e| match e.raw_os_error() {
             Some(_) => Refusal::os(&e, "start bash"),
@@ -188,6 +188,11 @@ impl Core {
     pub(super) fn log_failure(&self, reason: &str) {
         // On a full disk the line is lost.
         drop(log_failure(&self.context.folders.supervisors, &format!("{}: {reason}", self.nonce)));
+    }
+
+    /// The tag of processes that belong to no command.
+    pub(super) fn tag_of_no_command(&self) -> Tag {
+        self.tags.of_no_command()
     }
 
     /// Creates a job. Its journal is opened if it was not sent with the command.
@@ -226,7 +231,7 @@ impl Core {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Refusal::NoSuchExecution)?;
         let gone = |e: rustix::io::Errno| Refusal::os(&e.into(), "find the process");
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(gone)?;
-        if !Scope::Tree.members().contains(&pid) {
+        if !walk::is_below(getpid(), pid) {
             return Err(Refusal::NoSuchExecution);
         }
         let command = Command {
@@ -264,7 +269,7 @@ impl Core {
 pub(super) fn scope_in_tree(job: Option<&Job>, template: Option<Pid>) -> Scope {
     match job {
         Some(job) if job.adopted.is_some() => {
-            Scope::Command { tag: job.tag, shell: rustix::process::getpid(), since: None, until: None }
+            Scope::Command { tag: job.tag, shell: getpid(), since: None, until: None }
         }
         _ => template.map_or(Scope::Tree, Scope::TreeBesides),
     }

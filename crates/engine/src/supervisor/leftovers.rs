@@ -84,10 +84,8 @@ impl Leftovers {
 
     /// Stores the result of a scan. Returns whether there are leftovers. If the process ends between the scan and
     /// this call, the next scan follows at once.
-    fn found(&mut self, one: Option<Pid>, role: &Role, may_watch: bool, now: Instant) -> bool {
-        let Some(one) = one.or_else(|| self.processes.scope(role).members().into_iter().next()) else {
-            return false;
-        };
+    fn found(&mut self, one: Option<Pid>, may_watch: bool, now: Instant) -> bool {
+        let Some(one) = one else { return false };
         self.watched = may_watch.then(|| pidfd_open(one, PidfdFlags::empty()).ok()).flatten();
         self.look_at = self.watched.is_none().then_some(now + LOOK_INTERVAL);
         true
@@ -117,7 +115,7 @@ impl Core {
             if !left.is_due(now) {
                 return true;
             }
-            let is_there = left.found(found.next().flatten(), role, watched < MAX_WATCHED, now);
+            let is_there = left.found(found.next().flatten(), watched < MAX_WATCHED, now);
             watched += usize::from(left.watched.is_some());
             if !is_there {
                 link.send(0, &Response::Gone { slot: left.slot });

@@ -475,3 +475,22 @@ async fn leftovers_of_many_commands_use_a_bounded_number_of_descriptors() {
     assert!(executions[1].info().has_leftovers && executions[COMMANDS - 3].info().has_leftovers);
     session.delete().await.unwrap();
 }
+
+/// None of this scans all processes for each of them, and a scan of many is as complete as one of a few: else an
+/// ending would wait for its whole grace period.
+#[tokio::test]
+async fn hundreds_of_leftovers_are_adopted_and_ended_at_once() {
+    let scene = Scene::open().await;
+    let session = scene.session().await;
+    let begun = Instant::now();
+    for _ in 0..10 {
+        let text = "for i in {1..30}; do sleep 100 & done";
+        let outcome = session.run(CommandSpec::shell(text).leftovers(LeftoverPolicy::Adopt)).await.unwrap();
+        assert_eq!(outcome.end.leftovers.len(), 30);
+    }
+    let found = adopted(&scene, 300).await;
+    let killed = found[7].kill(libc::SIGTERM, Duration::from_secs(100)).await.unwrap().killed;
+    assert_eq!(killed.iter().map(|killed| killed.pid).collect::<Vec<_>>(), [found[7].info().pid.unwrap()]);
+    assert_eq!(session.delete().await.unwrap().killed.len(), 300);
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}

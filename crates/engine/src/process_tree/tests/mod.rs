@@ -3,6 +3,7 @@
 //! Each runs in a process of its own, which is a subreaper as a supervisor is, and in which nothing else
 //! forks or reaps. What the scripts start is bounded in number and ends by itself within a minute.
 
+mod below;
 mod cgroups;
 mod kill;
 mod tags;

@@ -216,6 +216,10 @@ impl Core {
     /// The leftovers of a job that has just returned.
     fn leftovers(&mut self, slot: u32, processes: JobProcesses, is_childless: bool) -> Vec<Leftover> {
         let JobProcesses { scope, shell, template } = processes;
+        // Everything is being ended, perhaps hundreds of jobs.
+        if self.quitting {
+            return Vec::new();
+        }
         if !self.leftover_probe.any_besides(shell, template, is_childless) {
             return Vec::new();
         }
