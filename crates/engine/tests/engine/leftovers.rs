@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandcrab_engine::{
     CgroupUse, CommandSpec, ControlError, EndReason, Entry, Event, Execution, LeftoverPolicy, Retention,
-    StartError, Status,
+    ShellDriver, StartError, Status,
 };
 
 use crate::support::{
@@ -493,4 +493,24 @@ async fn hundreds_of_leftovers_are_adopted_and_ended_at_once() {
     assert_eq!(killed.iter().map(|killed| killed.pid).collect::<Vec<_>>(), [found[7].info().pid.unwrap()]);
     assert_eq!(session.delete().await.unwrap().killed.len(), 300);
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+/// The shell prints its state after each command, with processes of its own.
+#[tokio::test]
+async fn processes_that_save_the_state_are_no_leftovers() {
+    let scene = Scene::open_with(|config| config.shell_driver = ShellDriver::Portable).await;
+    let session = scene.session().await;
+    let text = "for i in {1..2000}; do declare v$i=1; done; sleep 60 >/dev/null 2>&1 &";
+    let outcome = session.run(CommandSpec::shell(text)).await.unwrap();
+    let mut fork = std::pin::pin!(session.fork(None));
+    loop {
+        tokio::select! {
+            forked = &mut fork => break drop(forked.unwrap()),
+            (found, _) = outcome.execution.leftovers() => {
+                assert_eq!(found.len(), 1, "{found:?}");
+            }
+        }
+    }
+    let receipt = outcome.execution.kill(libc::SIGKILL, Duration::ZERO).await.unwrap();
+    assert_eq!(receipt.killed.len(), 1);
 }

@@ -29,6 +29,7 @@ impl Session {
     /// Requests the current state from the shell.
     pub(super) fn take_snapshot(&mut self, core: &mut Core, now: Instant) {
         let Some(shell) = &mut self.shell else { return };
+        leave_last_command(core, shell);
         let asked = shell.snapshot(Urgency::High);
         self.snapshot_asked(core, &asked, now);
     }
@@ -36,6 +37,7 @@ impl Session {
     /// Requests the state from the shell, unless it is already saved.
     pub(super) fn save_changes(&mut self, core: &mut Core, urgency: Urgency, now: Instant) {
         let Some(shell) = &mut self.shell else { return };
+        leave_last_command(core, shell);
         let asked = if self.saved.may_be_unchanged() {
             shell.snapshot_if_changed(urgency)
         } else {
@@ -305,6 +307,15 @@ impl Session {
         for request in requests {
             core.link.send(request, &Response::Refused(why.clone()));
         }
+    }
+}
+
+/// The processes that print the state belong to no command: a kill of what the last one has left must spare them. With
+/// the loaded driver the shell sees to that itself, without a system call for each command.
+fn leave_last_command(core: &Core, shell: &Shell) {
+    if core.context.driver == Some(Driver::Portable) {
+        // As for the tag of a command, a shell that cannot have one is still known by its ancestry.
+        drop(core.tag_of_no_command().set_on(shell.pid()));
     }
 }
 
