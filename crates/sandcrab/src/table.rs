@@ -1,12 +1,17 @@
-//! Tables: aligned columns, wrapped to the width of a terminal, unwrapped elsewhere.
+//! Tables: aligned columns. On a terminal that is wide enough, the last column is wrapped; ids stay whole.
 
 use std::time::Duration;
 
-use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
 use sandcrab_api::process::ProcessStatus;
 
 use crate::failure::Failure;
 use crate::output::Output;
+
+/// Space between two columns.
+const GAP: u16 = 2;
+/// Width that the last column has at least, if it is wrapped.
+const MIN_WRAPPED: u16 = 20;
 
 /// Starts a table.
 pub(crate) fn table(output: Output, header: &[&str]) -> Table {
@@ -30,9 +35,20 @@ pub(crate) fn table(output: Output, header: &[&str]) -> Table {
 
 /// Prints a table.
 pub(crate) fn print(output: Output, table: &mut Table) -> Result<(), Failure> {
-    for column in table.column_iter_mut() {
-        // Nothing before the first column, two spaces between the others.
-        column.set_padding((0, 2));
+    let widths = table.column_max_content_widths();
+    let (last, others) = widths.split_last().unwrap_or((&0, &[]));
+    let before: u16 = others.iter().map(|width| width.saturating_add(GAP)).fold(0, u16::saturating_add);
+    let needed = before.saturating_add(GAP + (*last).min(MIN_WRAPPED));
+    if table.width().is_some_and(|width| width < needed) {
+        // The terminal wraps the lines.
+        table.set_content_arrangement(ContentArrangement::Disabled);
+    }
+    for (column, is_other) in table.column_iter_mut().zip((0..others.len()).map(|_| true).chain([false])) {
+        // Nothing before the first column.
+        column.set_padding((0, GAP));
+        if is_other {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     output.line(table.trim_fmt())
 }
@@ -72,6 +88,7 @@ pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         1.. if bytes.trailing_zeros() >= 20 => format!("{} MiB", bytes >> 20),
         1.. if bytes.trailing_zeros() >= 10 => format!("{} KiB", bytes >> 10),
+        1 => "1 byte".to_owned(),
         _ => format!("{bytes} bytes"),
     }
 }

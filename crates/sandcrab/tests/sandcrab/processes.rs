@@ -1,6 +1,6 @@
 //! `ps`, `logs`, `kill`, `wait`.
 
-use crate::support::{TestServer, is_alive};
+use crate::support::{Pty, TestServer, is_alive};
 
 /// Starts a process in the background.
 fn start(server: &TestServer, id: &str, command: &str) {
@@ -35,6 +35,17 @@ fn control_characters_are_not_printed() {
     let shown = server.run(&["ps"]).with_code(0);
     assert_eq!(shown.text().lines().count(), 2, "{shown:?}");
     assert!(!shown.text().contains('\x1b'), "{shown:?}");
+}
+
+/// Ids are copied from the table.
+#[test]
+fn ids_are_whole_on_a_narrow_terminal() {
+    let server = TestServer::new();
+    let id = "a-process-with-a-long-name";
+    start(&server, id, "sleep 100 && echo a long command that is longer than what is left of the line");
+    let shown = Pty::start(&server.sandcrab(&["ps"])).finish().with_code(0);
+    assert!(shown.text().contains(id), "{shown:?}");
+    server.run(&["kill", id]).with_code(0);
 }
 
 #[test]
