@@ -141,6 +141,8 @@ pub(crate) fn innermost(error: &reqwest::Error) -> Cause {
         cause = source;
     }
     match cause.downcast_ref::<std::io::Error>() {
+        // The socket of an address.
+        Some(io) if io.kind() == std::io::ErrorKind::NotFound => "the socket does not exist".into(),
         Some(io) if io.raw_os_error().is_some() => io.kind().to_string().into(),
         _ => cause.to_string().into(),
     }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -44,6 +45,7 @@ pub(crate) struct GlobalOptions {
         global = true,
         value_name = "FILE",
         env = "SANDCRAB_TOKEN_FILE",
+        value_parser = OsStringValueParser::new().map(PathBuf::from),
         help_heading = "Global options"
     )]
     pub(crate) token_file: Option<PathBuf>,
@@ -148,7 +150,7 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
     let mut command = command();
     let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|matches| {
         reject_unused(&mut command, &matches)?;
-        Cli::from_arg_matches(&matches)
+        Cli::from_arg_matches(&matches).map(|cli| without_empty_variables(cli, &matches))
     });
     parsed.map_err(|error| {
         let is_error = error.use_stderr();
@@ -168,6 +170,15 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
             }
         }
     })
+}
+
+/// A variable that is empty is one that is not set. An empty option is an error of the command that uses it.
+fn without_empty_variables(mut cli: Cli, matches: &ArgMatches) -> Cli {
+    let is_variable = |id: &str| matches.value_source(id) == Some(ValueSource::EnvVariable);
+    let global = &mut cli.global;
+    global.url.take_if(|url| url.is_empty() && is_variable("url"));
+    global.token_file.take_if(|path| path.as_os_str().is_empty() && is_variable("token_file"));
+    cli
 }
 
 /// Options that would have no effect are errors.

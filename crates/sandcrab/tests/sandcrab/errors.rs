@@ -19,6 +19,20 @@ fn missing_server() {
     }
 }
 
+/// As if they were not set.
+#[test]
+fn empty_variables() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("address"), "unix:/nonexistent").unwrap();
+    let mut command = crate::support::sandcrab(home.path());
+    command.env("SANDCRAB_STATE_DIR", home.path()).env("SANDCRAB_URL", "").env("SANDCRAB_TOKEN_FILE", "");
+    let finished = Program::start(command.arg("ps")).finish().with_code(125);
+    let expected = "error: failed to reach the server at unix:/nonexistent: the socket does not exist\n";
+    assert!(finished.stderr.starts_with(expected), "{finished:?}");
+    let refused = Program::start(crate::support::sandcrab(home.path()).args(["--url", "", "ps"])).finish();
+    refused.with_code(2);
+}
+
 #[test]
 fn not_a_sandcrab_server() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
