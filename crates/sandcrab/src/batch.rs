@@ -25,11 +25,25 @@ impl BatchResults {
         id: &str,
         result: Result<T, ClientError>,
     ) -> Result<Option<T>, Failure> {
+        self.check_with_hint(id, result, None)
+    }
+
+    /// The same with a hint in place of that of the error.
+    pub(crate) fn check_with_hint<T>(
+        &mut self,
+        id: &str,
+        result: Result<T, ClientError>,
+        hint: Option<&str>,
+    ) -> Result<Option<T>, Failure> {
+        let failure = |error| match hint {
+            Some(hint) => Failure::from(error).with_hint(hint.to_owned()),
+            None => Failure::from(error),
+        };
         match result {
             Ok(value) => Ok(Some(value)),
-            Err(error) if self.is_one => Err(error.into()),
+            Err(error) if self.is_one => Err(failure(error)),
             Err(error) => {
-                let failure = Failure::from(error).about(id);
+                let failure = failure(error).about(id);
                 self.output.failure(&failure);
                 self.note_exit_code(failure.exit_code());
                 Ok(None)

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use sandcrab_api::event::ErrorEvent;
-use sandcrab_api::{ErrorCode, without_error_number};
+use sandcrab_api::{ErrorBody, ErrorCode, without_error_number};
 use sandcrab_client::{AddressError, ClientError};
 
 use crate::exit_code;
@@ -197,6 +197,7 @@ impl Failure {
     /// What happened, in a sentence.
     pub(crate) fn message(&self) -> String {
         without_error_number(match self {
+            Self::Client(ClientError::Api(body)) => without_field(body),
             Self::Client(error) => error.to_string(),
             Self::Event(event) => event.error.clone(),
             Self::Local { message, .. } => message.clone(),
@@ -211,6 +212,12 @@ impl Failure {
                 if body.context.contains_key("serviceId") && body.code == ErrorCode::WaitTimeout =>
             {
                 Some("the service continues; `sandcrab service stop` ends it".to_owned())
+            }
+            Self::Client(ClientError::Api(body)) if body.code == ErrorCode::ProcessEnded => {
+                let id = body.context.get("serviceId").and_then(|id| id.as_str())?;
+                Some(format!(
+                    "`sandcrab service status {id}` shows how it ended, and `sandcrab service logs {id}` its output"
+                ))
             }
             // The server's own suggestions are about requests, not about commands of this program.
             Self::Client(error @ ClientError::Api(body)) => {
@@ -242,6 +249,14 @@ impl Failure {
     }
 }
 
+/// The message without the field of the request that it begins with: the user has given an option, not a field. An expectation
+/// alone does not say what it is about.
+fn without_field(body: &ErrorBody) -> String {
+    let field = body.context.get("field").and_then(|field| field.as_str());
+    let rest = field.and_then(|field| body.message.strip_prefix(field)?.strip_prefix(": "));
+    rest.filter(|rest| !rest.starts_with("expected")).unwrap_or(&body.message).to_owned()
+}
+
 fn hint_of(code: ErrorCode) -> Option<String> {
     let text = match code {
         ErrorCode::Unauthorized => "give the server's token with --token-file or SANDCRAB_TOKEN",
@@ -249,7 +264,7 @@ fn hint_of(code: ErrorCode) -> Option<String> {
         ErrorCode::SessionNotFound => "`sandcrab session list` lists all sessions",
         ErrorCode::TerminalNotFound => "`sandcrab terminal list` lists all terminals",
         ErrorCode::TerminalInputFull => "the program does not read its input; try again later",
-        ErrorCode::WaitTimeout => "the process is still running; `sandcrab kill` ends it",
+        ErrorCode::WaitTimeout => "`sandcrab kill` ends the process",
         ErrorCode::ServiceNotFound => "`sandcrab service list` lists all services",
         ErrorCode::ServiceAlreadyExists => "stop it with `sandcrab service stop`, or choose another --id",
         ErrorCode::BackupNotFound => "`sandcrab backup list` lists all backups",

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use sandcrab_api::ErrorCode;
 use sandcrab_api::file::{CopyRequest, FileType, FolderFormat, ListOptions, ListRequest, PathRequest};
-use sandcrab_client::{Client, PutOptions};
+use sandcrab_client::{Client, ClientError, PutOptions};
 use serde_json::json;
 
 use crate::cli::GlobalOptions;
@@ -200,7 +201,12 @@ async fn download(
         return download_folder(client, args, from, output).await;
     }
     refuse(args.replace, "--replace", "a file")?;
-    let mut file = client.get_file(from, args.session.as_deref()).await?;
+    let missing = |error: ClientError| {
+        let is_missing = error.code() == Some(ErrorCode::FileNotFound);
+        let hint = "the colon means a path of the sandbox; `sandcrab ls` lists its files";
+        if is_missing { Failure::from(error).with_hint(hint.to_owned()) } else { error.into() }
+    };
+    let mut file = client.get_file(from, args.session.as_deref()).await.map_err(missing)?;
     let mut size = 0;
     if args.destination == "-" {
         while let Some(bytes) = file.chunk().await? {

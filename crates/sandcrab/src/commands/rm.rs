@@ -1,6 +1,7 @@
 //! `sandcrab rm`.
 
 use clap::Args;
+use sandcrab_api::ErrorCode;
 use sandcrab_api::file::DeleteRequest;
 
 use crate::batch::BatchResults;
@@ -17,8 +18,11 @@ pub(crate) struct RmArgs {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
     /// Delete directories with their content.
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
+    /// Ignore paths that do not exist.
+    #[arg(short, long)]
+    force: bool,
     /// Resolve relative paths against the working directory of this session.
     #[arg(short, long, value_name = "ID")]
     session: Option<String>,
@@ -34,7 +38,13 @@ pub(crate) async fn run(args: RmArgs, global: &GlobalOptions, output: Output) ->
             recursive: Some(args.recursive),
             ..DeleteRequest::default()
         };
-        if let Some(done) = results.check(path, client.delete_file(&request).await)?
+        let deleted = client.delete_file(&request).await;
+        if args.force && deleted.as_ref().is_err_and(|error| error.code() == Some(ErrorCode::FileNotFound)) {
+            continue;
+        }
+        let is_directory = deleted.as_ref().is_err_and(|error| error.code() == Some(ErrorCode::IsDirectory));
+        let hint = is_directory.then_some("-r deletes a directory with its content");
+        if let Some(done) = results.check_with_hint(path, deleted, hint)?
             && output.json
         {
             results.document(&done)?;

@@ -34,6 +34,8 @@ fn files_are_written_listed_and_deleted() {
     assert!(stat.text().contains("0640 rw-r-----"), "{stat:?}");
     assert!(server.run(&["rm", &at("copy")]).with_code(125).stderr.contains("directory"));
     server.run(&["rm", "-r", &at("copy"), &at("a")]).with_code(0);
+    server.run(&["rm", &at("copy")]).with_code(125);
+    server.run(&["rm", "-rf", &at("copy")]).with_code(0);
     let list = server.run(&["ls", "--json", &at("")]).with_code(0).json();
     assert_eq!((&list["count"], &list["files"][0]["name"]), (&1.into(), &"b".into()));
     assert!(server.run(&["cat", &at("none")]).with_code(125).stderr.contains("no such file"));
