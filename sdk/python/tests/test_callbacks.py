@@ -168,3 +168,44 @@ async def test_callbacks_end_with_the_sandbox(kind: Any, address: tuple[str, str
             assert time.monotonic() < deadline, "the stream is still open"
             await asyncio.sleep(0.01)
     assert calls == []
+
+
+async def test_callbacks_of_a_service(box: Box, unique: str) -> None:
+    seen: list[Any] = []
+    ended = threading.Event()
+
+    def end(code: int | None) -> None:
+        seen.append(code)
+        ended.set()
+
+    async with box:
+        service = await done(
+            box.start_service(
+                f"echo run; [ -e second-{unique} ] && exit 4; touch second-{unique}; exit 3",
+                restart={"policy": "on-failure", "max_restarts": 1, "backoff_ms": 100},
+                on_start=lambda service: seen.append(service.id),
+                on_output=lambda stream, data: seen.append((stream, data)),
+                on_exit=end,
+            )
+        )
+        await happened(ended)
+        # The output of all executions, and the exit code of the last one.
+        assert seen == [service.id, ("stdout", "run\n"), ("stdout", "run\n"), 4]
+        await done(service.delete())
+
+
+async def test_a_service_whose_start_is_not_wanted_is_deleted(box: Box, unique: str) -> None:
+    errors: list[Exception] = []
+
+    def fail(_: Any) -> None:
+        raise ZeroDivisionError
+
+    async with box:
+        with pytest.raises(ZeroDivisionError):
+            await done(
+                box.start_service("sleep 600", service_id=f"not-{unique}", on_start=fail, on_error=errors.append)
+            )
+        assert await done(box.get_service(f"not-{unique}")) is None
+        with pytest.raises(SessionNotFoundError):
+            await done(box.start_service("true", session_id=f"none-{unique}", on_error=errors.append))
+    assert [type(error) for error in errors] == [ZeroDivisionError, SessionNotFoundError]

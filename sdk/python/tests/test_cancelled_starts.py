@@ -89,7 +89,7 @@ async def test_cancelled_tasks(
     address: tuple[str, str], unique: str, what: str, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine may start it later than usual.
-    monkeypatch.setattr("sandcrab._async.starting.ARRIVAL", PATIENCE)
+    monkeypatch.setattr("sandcrab._async.ending.ARRIVAL", PATIENCE)
     with Withheld(int(address[0].rpartition(":")[2]), when) as proxy:
         async with AsyncSandbox(proxy.url, address[1]) as sandbox:
             task = asyncio.ensure_future(calls(sandbox, unique)[what]())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,32 @@ async def test_reads_wait_for_the_server(kind: Any, server: Server) -> None:
             await done(box.write_text("file", "content"))
             thread = go_away(server, gateway)
             assert await done(box.read_text("file")) == "content"
+            thread.join(PATIENCE)
+            assert 502 in gateway.answers
+
+
+@pytest.mark.parametrize("read", ["iter_output", "download", "open", "seek", "download_folder"])
+async def test_reads_in_parts_wait_for_the_server(kind: Any, server: Server, tmp_path: Path, read: str) -> None:
+    with Gateway(server.port) as gateway:
+        async with Box(kind, gateway.url, server.token) as box:
+            await done(box.write_text("folder/file", "content"))
+            process = await done(box.start_process("echo content"))
+            await done(process.wait_for_exit())
+            file = await done(box.open("folder/file"))
+            thread = go_away(server, gateway)
+            if read == "iter_output":
+                assert b"".join([part async for part in each(process.iter_output())]) == b"content\n"
+            elif read == "download":
+                await done(box.download("folder/file", tmp_path / "file"))
+                assert (tmp_path / "file").read_text() == "content"
+            elif read == "open":
+                assert await done((await done(box.open("folder/file"))).read()) == b"content"
+            elif read == "seek":
+                await done(file._fetch(3))
+                assert file._buffer == b"tent"
+            else:
+                await done(box.download_folder("folder", tmp_path / "copy"))
+                assert (tmp_path / "copy" / "file").read_text() == "content"
             thread.join(PATIENCE)
             assert 502 in gateway.answers
 

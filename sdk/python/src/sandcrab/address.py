@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -67,3 +69,19 @@ def invalid(text: str, why: str) -> ValidationError:
     """Returns the exception for an address, without what may be a password."""
     shown = "…" + text[text.rindex("@") :] if "@" in text else text
     return ValidationError(f"invalid address {shown!r} ({why}); use http://HOST:PORT, https://HOST or unix:PATH")
+
+
+def token_of(token: str | None) -> str | None:
+    """Returns a token without the white space around it, such as the line break of a file. Default: `SANDCRAB_TOKEN`."""
+    text = (os.environ.get("SANDCRAB_TOKEN", "") if token is None else token).strip()
+    if re.fullmatch(r"[\x21-\x7e]*", text) is None:
+        # It is a secret, so that the message does not show it.
+        raise ValidationError("invalid token: it has characters that a token cannot have, such as spaces")
+    return text or None
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raises `ValidationError` for values that cannot be sent."""
+    for name, value in headers.items():
+        if re.fullmatch(r"[\t\x20-\x7e]*", value) is None:
+            raise ValidationError(f"invalid header {name}: its value has characters that a header cannot have")

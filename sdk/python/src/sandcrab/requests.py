@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import os
 import re
 import uuid
@@ -88,6 +89,8 @@ class ServiceOptions(TypedDict, total=False):
     idle_timeout: float | None
     env: Env | None
     cwd: Path | None
+    # `base64` for exact bytes. Default: `utf8`.
+    encoding: Literal["utf8", "base64"] | None
     limits: Limits | Mapping[str, int] | None
     user: str | None
     health_check: HealthCheck | Mapping[str, Any] | None
@@ -158,9 +161,18 @@ def camel(name: str) -> str:
 
 def milliseconds(seconds: float) -> int:
     """Returns a time in milliseconds. A positive time stays positive: 0 has a meaning of its own."""
-    if seconds < 0:
-        raise ValidationError(f"expected a time of at least 0 seconds, got {seconds}")
+    if not 0 <= seconds < math.inf:
+        raise ValidationError(f"expected a finite time of at least 0 seconds, got {seconds}")
     return max(1, round(seconds * 1000)) if seconds else 0
+
+
+def limit_of(timeout: float | None) -> float | None:
+    """Returns the limit of a wait in seconds; None if it has none."""
+    if timeout is None or timeout == math.inf:
+        return None
+    if not timeout >= 0:
+        raise ValidationError(f"expected a timeout of at least 0 seconds, got {timeout}")
+    return timeout
 
 
 def fields(**values: Any) -> dict[str, Any]:

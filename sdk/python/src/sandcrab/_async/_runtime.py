@@ -10,17 +10,21 @@ from typing import Any, Protocol, TypeVar, cast
 from websockets.asyncio.client import ClientConnection, connect, unix_connect
 
 from ..errors import WaitTimeoutError
+from ..requests import limit_of
 
 __all__ = [
     "ClientConnection",
     "Interruptible",
     "Lock",
+    "Place",
     "Semaphore",
     "acquire",
     "answered",
     "finish",
     "in_background",
+    "is_left",
     "open_socket",
+    "place",
     "run_blocking",
     "sleep",
     "within",
@@ -32,6 +36,9 @@ Lock = asyncio.Lock
 Semaphore = asyncio.Semaphore
 sleep = asyncio.sleep
 run_blocking = asyncio.to_thread
+
+# What connections belong to: the event loop.
+Place = asyncio.AbstractEventLoop
 
 # Keeps a reference to tasks that outlive their caller.
 UNFINISHED: set[asyncio.Future[Any]] = set()
@@ -45,6 +52,16 @@ class Interruptible(Protocol):
 
     def interrupt(self) -> None:
         """Makes the blocked call fail."""
+
+
+def place() -> Place:
+    """Returns the place of the caller."""
+    return asyncio.get_running_loop()
+
+
+def is_left(other: Place) -> bool:
+    """Whether nothing runs there any more."""
+    return other.is_closed()
 
 
 async def acquire(slot: Semaphore, is_abandoned: Callable[[], bool]) -> None:
@@ -79,8 +96,9 @@ async def within(
 ) -> T:
     """Completes a call in time, or raises `WaitTimeoutError`."""
     del blocked
+    limit = limit_of(seconds)
     try:
-        return await asyncio.wait_for(call(), seconds)
+        return await asyncio.wait_for(call(), limit)
     except asyncio.TimeoutError as error:
         if isinstance(error, WaitTimeoutError):
             raise

@@ -17,9 +17,9 @@ from ..result import ExecResult, partial_result, result_of, result_of_stream
 from ..streams import EXECUTE, PROCESS
 from ._runtime import answered, finish
 from .bound import AsyncBound
+from .ending import END_WINDOW, AsyncEnd, end_limits
 from .events import AsyncEvents
 from .follow import OnOutput
-from .starting import END_WINDOW, AsyncEnd, end_limits
 
 
 class AsyncCommands(AsyncBound):

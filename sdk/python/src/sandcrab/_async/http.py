@@ -10,10 +10,18 @@ from typing import Any, TypeVar, cast
 import httpx2
 
 from .._model import Model
-from ..address import SOCKET_OPTIONS, Address
-from ..errors import ConnectionLostError, InvalidResponseError, SandcrabError, UnreachableError, error_of_response
+from ..address import Address, check_headers
+from ..errors import (
+    ConnectionLostError,
+    InvalidResponseError,
+    SandcrabError,
+    UnreachableError,
+    ValidationError,
+    error_of_response,
+)
 from ..retry import Retry
 from ._runtime import Interruptible, Semaphore, acquire, sleep
+from .connections import AsyncPlaces
 
 M = TypeVar("M", bound=Model)
 
@@ -41,6 +49,14 @@ def stream_timeout(rest: float | None) -> httpx2.Timeout:
     return httpx2.Timeout(None, connect=min(CONNECT_TIMEOUT, rest), read=min(LONGEST_SILENCE, rest))
 
 
+def json_text(value: Any) -> str:
+    """Returns a value as JSON, which has no NaN and no infinite numbers."""
+    try:
+        return json_module.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise ValidationError(f"invalid number in a request: {error}") from None
+
+
 class AsyncHttp:
     """The connections to one server. At most `max_connections` are open; further requests wait."""
 
@@ -52,30 +68,22 @@ class AsyncHttp:
         headers = {"User-Agent": "sandcrab-python", "Accept-Encoding": "identity"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        options = SOCKET_OPTIONS if address.socket is None else None
-        limits = httpx2.Limits(max_connections=max_connections, max_keepalive_connections=max_connections)
-        self._client = httpx2.AsyncClient(
-            headers=headers,
-            transport=httpx2.AsyncHTTPTransport(uds=address.socket, limits=limits, socket_options=options),
-            timeout=PLAIN,
-            # The token must not go to another address.
-            trust_env=False,
-            follow_redirects=False,
-        )
-        self._slots = Semaphore(max_connections)
-        # A part of the connections is for short requests, so that a command can be ended while streams use all others.
-        self._long_slots = Semaphore(max(1, max_connections - max(1, max_connections // 8)))
+        self._places = AsyncPlaces(address, headers, max_connections, PLAIN)
         self._was_reached = False
-        self.is_closed = False
         # Streams that are read in the background.
         self.followed: set[Interruptible] = set()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether `aclose` was called."""
+        return self._places.is_closed
+
     async def aclose(self) -> None:
         """Closes all connections."""
-        self.is_closed = True
+        self._places.is_closed = True
         for stream in list(self.followed):
             stream.interrupt()
-        await self._client.aclose()
+        await self._places.aclose()
 
     def failure(self, error: Exception) -> SandcrabError:
         """Returns the exception for an error of the connection."""
@@ -117,18 +125,20 @@ class AsyncHttp:
         """
         all_headers = dict(headers or {})
         if json is not None:
-            content = json_module.dumps(json, ensure_ascii=False).encode(errors="surrogatepass")
+            content = json_text(json).encode(errors="surrogatepass")
             all_headers["Content-Type"] = "application/json"
+        check_headers(all_headers)
         params = {
             name: str(value).lower() if value is True else value
             for name, value in (query or {}).items()
             if value is not None
         }
         url = self.address.path(path)
-        request = self._client.build_request(
+        connections = self._places.here()
+        request = connections.client.build_request(
             method, url, params=params, content=content, headers=all_headers, timeout=timeout
         )
-        held = [self._long_slots, self._slots] if is_long else [self._slots]
+        held = [connections.long_slots, connections.slots] if is_long else [connections.slots]
         opened = AsyncOpenResponse(self)
         try:
             for slot in held:
@@ -136,7 +146,7 @@ class AsyncHttp:
                 opened.held.append(slot)
             if sent is not None:
                 sent.append(True)
-            opened.response = await self._client.send(request, stream=True)
+            opened.response = await connections.client.send(request, stream=True)
             self._was_reached = True
             if opened.response.is_success:
                 return opened
@@ -155,6 +165,23 @@ class AsyncHttp:
             await opened.aclose()
             raise
 
+    async def open_read(
+        self,
+        path: tuple[str, ...],
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AsyncOpenResponse:
+        """Opens a GET request, again if the connection is lost or the server is busy."""
+        retry = Retry(self.reconnect_timeout)
+        while True:
+            try:
+                return await self.open("GET", path, query=query, headers=headers)
+            except SandcrabError as error:
+                if not self.may_retry(error):
+                    raise
+                pause = retry.failed(error)
+            await sleep(pause)
+
     async def request(
         self,
         method: str,
@@ -170,8 +197,9 @@ class AsyncHttp:
         window: float | None = None,
         timeout: httpx2.Timeout | None = None,
         sent: list[bool] | None = None,
+        answered: dict[str, str] | None = None,
     ) -> bytes:
-        """Sends a request and returns the body of the response.
+        """Sends a request and returns the body of the response. `answered` gets its headers.
 
         A repeatable one is sent again if the connection is lost or the server is busy, for `window` seconds. Default: `reconnect_timeout`.
         `is_wait`: the same answer is still to come if a proxy gave up waiting for it, so that this is no failure.
@@ -195,7 +223,10 @@ class AsyncHttp:
                     sent=sent,
                 )
                 try:
-                    return await opened.read()
+                    content = await opened.read()
+                    if answered is not None:
+                        answered.update(opened.headers)
+                    return content
                 finally:
                     await opened.aclose()
             except SandcrabError as error:

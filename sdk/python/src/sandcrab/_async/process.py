@@ -153,7 +153,7 @@ class AsyncProcess:
 
     async def iter_output(self, stream: Literal["stdout", "stderr"] = "stdout") -> AsyncIterator[bytes]:
         """Reads the exact bytes of one stream in pieces: for output that is larger than memory."""
-        opened = await self._http.open("GET", self._path("output"), query={"stream": stream})
+        opened = await self._http.open_read(self._path("output"), {"stream": stream})
         try:
             async for chunk in opened.chunks():
                 yield chunk

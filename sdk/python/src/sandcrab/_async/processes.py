@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from typing_extensions import Unpack
 
 from .. import models
 from ..errors import ProcessNotFoundError, SandcrabError
 from ..requests import ProcessOptions, checked_id, command_fields, new_id
-from ._runtime import answered, finish
 from .bound import AsyncBound
+from .ending import AsyncEnd, start
 from .events import AsyncEvents
-from .follow import OnError, OnExit, OnOutput, OnStart, follow
+from .follow import AsyncCallbacks, OnError, OnExit, OnOutput
 from .process import AsyncProcess, process_of
-from .starting import AsyncEnd, start
 
 
 class AsyncProcesses(AsyncBound):
@@ -26,7 +25,7 @@ class AsyncProcesses(AsyncBound):
         command: str,
         args: Sequence[str] | None = None,
         *,
-        on_start: OnStart | None = None,
+        on_start: Callable[[AsyncProcess], Any] | None = None,
         on_output: OnOutput | None = None,
         on_exit: OnExit | None = None,
         on_error: OnError | None = None,
@@ -38,17 +37,16 @@ class AsyncProcesses(AsyncBound):
         a task or thread calls `on_output(stream, data)` with the output, and `on_exit(code)` at the end: with None if the code is
         unknown. `on_error(error)` is called if one of these fails, if the output cannot be read, and if the start fails.
         """
+        callbacks = AsyncCallbacks(on_start, on_output, on_exit, on_error)
         body = command_fields(command, args, self._session(options.get("session_id")), options)
-        end = None
-        if "processId" not in body:
-            body["processId"] = new_id("proc")
-            end = AsyncEnd(self._http, ("api", "process", body["processId"]), grace_ms=body.get("graceMs"))
+        is_own = "processId" not in body
+        body.setdefault("processId", new_id("proc"))
+        end = AsyncEnd(self._http, ("api", "process", body["processId"]), grace_ms=body.get("graceMs"))
         path, headers = ("api", "process", "start"), {"Idempotency-Key": new_id("key")}
         try:
-            answer = await start(self._http, path, body, end, headers=headers, is_repeatable=True)
+            answer = await start(self._http, path, body, end if is_own else None, headers=headers, is_repeatable=True)
         except SandcrabError as error:
-            if on_error is not None:
-                await answered(on_error(error))
+            await callbacks.failed(error)
             raise
         started = models.ProcessStarted.parse(answer)
         info = models.Process(
@@ -61,18 +59,7 @@ class AsyncProcesses(AsyncBound):
             session_id=body.get("sessionId"),
         )
         process = AsyncProcess(self._http, info, list(args or []))
-        try:
-            if on_start is not None:
-                await answered(on_start(process))
-        except BaseException as error:
-            # The caller gets no process to end.
-            end = AsyncEnd(self._http, ("api", "process", process.id), grace_ms=body.get("graceMs"))
-            await finish(end.try_to_send())
-            if on_error is not None and isinstance(error, Exception):
-                await answered(on_error(error))
-            raise
-        if on_output is not None or on_exit is not None:
-            follow(self._http, process.stream_logs(), on_output, on_exit, on_error)
+        await callbacks.started(self._http, process, end, process.stream_logs)
         return process
 
     async def list_processes(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from .. import models
-from ..address import address_of
+from ..address import address_of, token_of
 from ..errors import ValidationError
 from ..requests import Env
 from ..retry import RECONNECT_TIMEOUT
@@ -38,11 +37,12 @@ class AsyncSandbox(AsyncCalls, AsyncSessions):
         At most `max_connections` are open at a time; further calls wait. Streams, and calls that may be repeated, try to reconnect for
         `reconnect_timeout` seconds.
         """
-        if max_connections < 1:
-            raise ValidationError(f"expected max_connections of at least 1, got {max_connections}")
+        if type(max_connections) is not int or max_connections < 1:
+            raise ValidationError(f"expected max_connections of at least 1, an integer, got {max_connections!r}")
+        if not reconnect_timeout >= 0:
+            raise ValidationError(f"expected reconnect_timeout of at least 0 seconds, got {reconnect_timeout}")
         address = address_of(base_url)
-        token = token if token is not None else os.environ.get("SANDCRAB_TOKEN")
-        super().__init__(AsyncHttp(address, token, max_connections, reconnect_timeout), None)
+        super().__init__(AsyncHttp(address, token_of(token), max_connections, reconnect_timeout), None)
 
     def __repr__(self) -> str:
         # Not the token.

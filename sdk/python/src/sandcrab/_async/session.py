@@ -10,8 +10,8 @@ from ..errors import SessionNotFoundError, ignored_at_exit
 from ..requests import LIST_ROUTE, Env, Path, checked_id, fields, new_id
 from .bound import AsyncBound
 from .calls import AsyncCalls
+from .ending import AsyncEnd, start
 from .http import AsyncHttp
-from .starting import AsyncEnd, start
 
 DELETE = ("api", "session", "delete")
 

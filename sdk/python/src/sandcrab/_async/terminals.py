@@ -13,8 +13,8 @@ from .. import models
 from ..errors import NotFoundError, ignored_at_exit
 from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, milliseconds, new_id, with_flags
 from .bound import AsyncBound
+from .ending import AsyncEnd, start
 from .http import AsyncHttp
-from .starting import AsyncEnd, start
 from .viewer import AsyncViewer
 from .waits import PIECE, wait
 

@@ -148,7 +148,7 @@ class AsyncTransfer(AsyncBound):
 
     async def _get(self, route: str, query: dict[str, Any], target: IO[bytes]) -> int:
         size = 0
-        opened = await self._http.open("GET", ("api", route), query=query)
+        opened = await self._http.open_read(("api", route), query)
         try:
             async for chunk in opened.chunks():
                 await run_blocking(target.write, chunk)

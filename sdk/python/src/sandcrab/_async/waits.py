@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from ..errors import SandcrabError, WaitTimeoutError
-from ..requests import milliseconds
+from ..requests import limit_of, milliseconds
 from ..retry import Retry
 from ._runtime import sleep
 from .http import CONNECT_TIMEOUT, AsyncHttp
@@ -32,6 +32,7 @@ async def wait(
 
     `request` returns the options of a request that waits for some milliseconds. Lost connections do not prolong the wait.
     """
+    timeout = limit_of(timeout)
     give_up_at = None if timeout is None else time.monotonic() + timeout
     retry = Retry(http.reconnect_timeout, is_wait=True)
     while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -11,17 +12,21 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 from websockets.sync.client import ClientConnection, connect, unix_connect
 
 from ..errors import ConnectionLostError, ValidationError, WaitTimeoutError
+from ..requests import limit_of
 
 __all__ = [
     "ClientConnection",
     "Interruptible",
     "Lock",
+    "Place",
     "Semaphore",
     "acquire",
     "answered",
     "finish",
     "in_background",
+    "is_left",
     "open_socket",
+    "place",
     "run_blocking",
     "sleep",
     "within",
@@ -33,6 +38,9 @@ P = ParamSpec("P")
 Lock = threading.Lock
 Semaphore = threading.Semaphore
 sleep = time.sleep
+# What connections belong to: the process. After a fork, its child must not use those of its parent.
+Place = int
+
 # How often, in seconds, a thread that waits for a connection looks whether its caller has given up.
 ABANDON_CHECK = 0.05
 
@@ -45,6 +53,16 @@ class Interruptible(Protocol):
 
     def interrupt(self) -> None:
         """Makes the blocked call fail."""
+
+
+def place() -> Place:
+    """Returns the place of the caller."""
+    return os.getpid()
+
+
+def is_left(other: Place) -> bool:
+    """Whether nothing runs there any more, from the point of view of this process."""
+    return other != os.getpid()
 
 
 def acquire(slot: Semaphore, is_abandoned: Callable[[], bool]) -> None:
@@ -78,11 +96,12 @@ def in_background(call: Callable[[], None]) -> None:
 
 def within(seconds: float | None, blocked: Interruptible, call: Callable[[], T], message: str) -> T:
     """Completes a call in time, or raises `WaitTimeoutError`."""
-    if seconds is None:
+    limit = limit_of(seconds)
+    if limit is None:
         return call()
     # The timer ends a blocked read. Until the response begins, the deadline limits the time.
-    deadline = blocked.deadline = time.monotonic() + seconds
-    timer = threading.Timer(seconds, blocked.interrupt)
+    deadline = blocked.deadline = time.monotonic() + limit
+    timer = threading.Timer(limit, blocked.interrupt)
     timer.daemon = True
     timer.start()
     try:

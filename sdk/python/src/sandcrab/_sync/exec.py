@@ -18,9 +18,9 @@ from ..result import ExecResult, partial_result, result_of, result_of_stream
 from ..streams import EXECUTE, PROCESS
 from ._runtime import answered, finish
 from .bound import Bound
+from .ending import END_WINDOW, End, end_limits
 from .events import Events
 from .follow import OnOutput
-from .starting import END_WINDOW, End, end_limits
 
 
 class Commands(Bound):

@@ -174,21 +174,21 @@ class File:
         if self._etag is not None:
             # A file that was replaced meanwhile is an error, not a mixture.
             headers["If-Match"] = self._etag
+        answered: dict[str, str] = {}
         try:
-            opened = self._http.open("GET", ("api", "file"), query=self._query, headers=headers)
+            content = self._http.request(
+                "GET", ("api", "file"), query=self._query, headers=headers, is_repeatable=True, answered=answered
+            )
         except SandcrabError as error:
             # An empty file has no ranges.
             if error.code != "RANGE_NOT_SATISFIABLE" or start:
                 raise
             self._size = 0
             return
-        try:
-            self._buffer, self._start = opened.read(), start
-            self._etag = opened.headers.get("ETag")
-            total = opened.headers.get("Content-Range", "").rpartition("/")[2]
-            self._size = int(total) if total.isdigit() else len(self._buffer)
-        finally:
-            opened.close()
+        self._buffer, self._start = content, start
+        self._etag = answered.get("etag")
+        total = answered.get("content-range", "").rpartition("/")[2]
+        self._size = int(total) if total.isdigit() else len(self._buffer)
 
     def _put(self) -> None:
         headers = {"Content-Type": "application/octet-stream"}

@@ -154,7 +154,7 @@ class Process:
 
     def iter_output(self, stream: Literal["stdout", "stderr"] = "stdout") -> Iterator[bytes]:
         """Reads the exact bytes of one stream in pieces: for output that is larger than memory."""
-        opened = self._http.open("GET", self._path("output"), query={"stream": stream})
+        opened = self._http.open_read(self._path("output"), {"stream": stream})
         try:
             for chunk in opened.chunks():
                 yield chunk

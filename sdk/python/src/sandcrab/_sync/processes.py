@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from typing_extensions import Unpack
 
 from .. import models
 from ..errors import ProcessNotFoundError, SandcrabError
 from ..requests import ProcessOptions, checked_id, command_fields, new_id
-from ._runtime import answered, finish
 from .bound import Bound
+from .ending import End, start
 from .events import Events
-from .follow import OnError, OnExit, OnOutput, OnStart, follow
+from .follow import Callbacks, OnError, OnExit, OnOutput
 from .process import Process, process_of
-from .starting import End, start
 
 
 class Processes(Bound):
@@ -27,7 +26,7 @@ class Processes(Bound):
         command: str,
         args: Sequence[str] | None = None,
         *,
-        on_start: OnStart | None = None,
+        on_start: Callable[[Process], Any] | None = None,
         on_output: OnOutput | None = None,
         on_exit: OnExit | None = None,
         on_error: OnError | None = None,
@@ -39,17 +38,16 @@ class Processes(Bound):
         a task or thread calls `on_output(stream, data)` with the output, and `on_exit(code)` at the end: with None if the code is
         unknown. `on_error(error)` is called if one of these fails, if the output cannot be read, and if the start fails.
         """
+        callbacks = Callbacks(on_start, on_output, on_exit, on_error)
         body = command_fields(command, args, self._session(options.get("session_id")), options)
-        end = None
-        if "processId" not in body:
-            body["processId"] = new_id("proc")
-            end = End(self._http, ("api", "process", body["processId"]), grace_ms=body.get("graceMs"))
+        is_own = "processId" not in body
+        body.setdefault("processId", new_id("proc"))
+        end = End(self._http, ("api", "process", body["processId"]), grace_ms=body.get("graceMs"))
         path, headers = ("api", "process", "start"), {"Idempotency-Key": new_id("key")}
         try:
-            answer = start(self._http, path, body, end, headers=headers, is_repeatable=True)
+            answer = start(self._http, path, body, end if is_own else None, headers=headers, is_repeatable=True)
         except SandcrabError as error:
-            if on_error is not None:
-                answered(on_error(error))
+            callbacks.failed(error)
             raise
         started = models.ProcessStarted.parse(answer)
         info = models.Process(
@@ -62,18 +60,7 @@ class Processes(Bound):
             session_id=body.get("sessionId"),
         )
         process = Process(self._http, info, list(args or []))
-        try:
-            if on_start is not None:
-                answered(on_start(process))
-        except BaseException as error:
-            # The caller gets no process to end.
-            end = End(self._http, ("api", "process", process.id), grace_ms=body.get("graceMs"))
-            finish(end.try_to_send())
-            if on_error is not None and isinstance(error, Exception):
-                answered(on_error(error))
-            raise
-        if on_output is not None or on_exit is not None:
-            follow(self._http, process.stream_logs(), on_output, on_exit, on_error)
+        callbacks.started(self._http, process, end, process.stream_logs)
         return process
 
     def list_processes(

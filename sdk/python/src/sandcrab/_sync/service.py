@@ -4,22 +4,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import ConflictError, NotFoundError, ignored_at_exit
+from ..errors import ConflictError, NotFoundError, SandcrabError, ignored_at_exit
 from ..requests import LIST_ROUTE, ServiceOptions, checked_id, command_fields, fields, milliseconds, new_id
 from ..streams import SERVICE
 from ._runtime import within
 from .bound import Bound
+from .ending import End, start
 from .events import Events
+from .follow import Callbacks, OnError, OnExit, OnOutput
 from .http import Http
 from .process import LogMatch, Process, process_of
-from .starting import End, start
 
 
 class Service:
@@ -128,20 +129,38 @@ class Services(Bound):
     """The calls for services."""
 
     def start_service(
-        self, command: str, args: Sequence[str] | None = None, **options: Unpack[ServiceOptions]
+        self,
+        command: str,
+        args: Sequence[str] | None = None,
+        *,
+        on_start: Callable[[Service], Any] | None = None,
+        on_output: OnOutput | None = None,
+        on_exit: OnExit | None = None,
+        on_error: OnError | None = None,
+        **options: Unpack[ServiceOptions],
     ) -> Service:
-        """Starts a service. With `wait_for_ready` it returns when the health check has succeeded."""
+        """Starts a service. With `wait_for_ready` it returns when the health check has succeeded.
+
+        The functions are those of `start_process`. `on_output` gets the output of all executions; `on_exit` is called when the
+        service has stopped or failed, with the exit code of its last execution.
+        """
+        callbacks = Callbacks(on_start, on_output, on_exit, on_error)
         body = command_fields(command, args, self._session(options.get("session_id")), options)
         if isinstance(body.get("restart"), str):
             body["restart"] = {"policy": body["restart"]}
-        end = None
-        if "serviceId" not in body:
-            body["serviceId"] = new_id("service")
-            end = End(self._http, ("api", "service", body["serviceId"]), grace_ms=body.get("graceMs"))
+        is_own = "serviceId" not in body
+        body.setdefault("serviceId", new_id("service"))
+        end = End(self._http, ("api", "service", body["serviceId"]), grace_ms=body.get("graceMs"))
         path, headers = ("api", "service", "start"), {"Idempotency-Key": new_id("key")}
-        answer = start(self._http, path, body, end, headers=headers, is_repeatable=True, is_wait=True)
-        started = models.ServiceStarted.parse(answer)
-        return Service(self._http, started.service_id)
+        own = end if is_own else None
+        try:
+            answer = start(self._http, path, body, own, headers=headers, is_repeatable=True, is_wait=True)
+        except SandcrabError as error:
+            callbacks.failed(error)
+            raise
+        service = Service(self._http, models.ServiceStarted.parse(answer).service_id)
+        callbacks.started(self._http, service, end, service.stream_output)
+        return service
 
     def list_services(self) -> list[Service]:
         """Lists the services."""

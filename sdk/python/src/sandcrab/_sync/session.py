@@ -11,8 +11,8 @@ from ..errors import SessionNotFoundError, ignored_at_exit
 from ..requests import LIST_ROUTE, Env, Path, checked_id, fields, new_id
 from .bound import Bound
 from .calls import Calls
+from .ending import End, start
 from .http import Http
-from .starting import End, start
 
 DELETE = ("api", "session", "delete")
 

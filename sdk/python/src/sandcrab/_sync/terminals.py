@@ -14,8 +14,8 @@ from .. import models
 from ..errors import NotFoundError, ignored_at_exit
 from ..requests import LIST_ROUTE, TerminalOptions, checked_id, fields, milliseconds, new_id, with_flags
 from .bound import Bound
+from .ending import End, start
 from .http import Http
-from .starting import End, start
 from .viewer import Viewer
 from .waits import PIECE, wait
 

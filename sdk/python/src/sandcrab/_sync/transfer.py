@@ -143,7 +143,7 @@ class Transfer(Bound):
 
     def _get(self, route: str, query: dict[str, Any], target: IO[bytes]) -> int:
         size = 0
-        opened = self._http.open("GET", ("api", route), query=query)
+        opened = self._http.open_read(("api", route), query)
         try:
             for chunk in opened.chunks():
                 run_blocking(target.write, chunk)

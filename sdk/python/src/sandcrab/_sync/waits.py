@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 from ..errors import SandcrabError, WaitTimeoutError
-from ..requests import milliseconds
+from ..requests import limit_of, milliseconds
 from ..retry import Retry
 from ._runtime import sleep
 from .http import CONNECT_TIMEOUT, Http
@@ -33,6 +33,7 @@ def wait(
 
     `request` returns the options of a request that waits for some milliseconds. Lost connections do not prolong the wait.
     """
+    timeout = limit_of(timeout)
     give_up_at = None if timeout is None else time.monotonic() + timeout
     retry = Retry(http.reconnect_timeout, is_wait=True)
     while True:
