@@ -17,10 +17,20 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The filter of a log level.
+/// The library of MCP. It logs requests and errors whole: commands, paths and the content of files.
+const MCP_LIBRARY: &str = "rmcp";
+
+/// The filter of a log level. What clients of `/mcp` send is in no log, unless the level names the library.
 pub(super) fn filter(level: &str) -> Result<EnvFilter, String> {
-    EnvFilter::try_new(level).map_err(|error| {
+    let filter = EnvFilter::try_new(level).map_err(|error| {
         format!("invalid log level {level:?} ({error}); use error, warn, info, debug, trace or a list of module=level")
+    })?;
+    Ok(if level.contains(MCP_LIBRARY) {
+        filter
+    } else {
+        filter.add_directive(
+            format!("{MCP_LIBRARY}=off").parse().expect("never fails: it is a name and a level"),
+        )
     })
 }
 
