@@ -30,6 +30,7 @@ mod resources;
 mod schema;
 mod service;
 mod stdio;
+mod streams;
 mod tools;
 
 pub use definitions::{ToolFormat, definitions};

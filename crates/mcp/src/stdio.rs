@@ -4,8 +4,10 @@ use rmcp::ServiceExt;
 use rmcp::service::{QuitReason, ServerInitializeError};
 use rmcp::transport::io::stdio_pipes;
 use sandcrab_client::Client;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::service::Service;
+use crate::streams::{Threads, are_pipes};
 
 /// Why the service over standard input and output failed.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +23,22 @@ pub enum StdioError {
 
 /// Serves until the client closes standard input. Standard output has only messages of the protocol.
 pub async fn serve_stdio(client: Client) -> Result<(), StdioError> {
-    let running = match Service::new(client).serve(stdio_pipes()).await {
+    if are_pipes() {
+        return serve(client, stdio_pipes()).await;
+    }
+    let Threads { input, output, written } = Threads::start();
+    let result = serve(client, (input, output)).await;
+    written.wait().await;
+    result
+}
+
+/// Serves until the end of the input.
+async fn serve<R, W>(client: Client, streams: (R, W)) -> Result<(), StdioError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let running = match Service::new(client).serve(streams).await {
         Ok(running) => running,
         // The client has left without a request.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
