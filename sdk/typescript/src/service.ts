@@ -127,7 +127,7 @@ export class Service extends Process {
     return this.streamOutput(options);
   }
 
-  /** The output of all executions that the server still has. */
+  /** The output of the current or last execution so far. Earlier executions are processes with their own ids. */
   override getLogs<E extends OutputEncoding = "utf8">(options: LogsOptions<E> = {}): Promise<ProcessLogs<Output<E>>> {
     return getLogs(this.client, `${this.#service}/logs`, options);
   }
