@@ -4,8 +4,9 @@
 //! the limit, pieces are large. Above it they are small, and streams keep only their cursor between two of them. So
 //! clients that never read occupy little memory, and clients that read still make progress.
 
-use std::sync::Arc;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -48,6 +49,14 @@ impl Outgoing {
     /// Counts a piece until its bytes are dropped.
     pub(crate) fn count(&self, piece: Vec<u8>) -> Bytes {
         Bytes::from_owner(Piece { _held: self.hold(piece.capacity()), bytes: piece })
+    }
+
+    /// Takes a counted buffer of this size, preferably the spare one.
+    pub(crate) fn buffer(&self, spare: &SpareBuffer, size: usize) -> Buffer {
+        let piece = spare.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let piece = piece.filter(|piece| piece.bytes.len() >= size && piece.bytes.len() / 2 <= size);
+        let piece = piece.unwrap_or_else(|| Piece { _held: self.hold(size), bytes: vec![0; size] });
+        Buffer { piece: Some(piece), size, spare: spare.clone(), outgoing: self.clone() }
     }
 
     /// Counts a body that is complete in memory (its exact size is known), until its bytes are dropped.
@@ -114,7 +123,60 @@ impl Drop for UnsentBytes {
     }
 }
 
+/// A buffer that is used again when the bytes in it have been sent. It is counted meanwhile, and freed instead when
+/// memory is scarce.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SpareBuffer(Arc<Mutex<Option<Piece<Vec<u8>>>>>);
+
+/// A counted buffer to be filled. It becomes the spare one when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    /// `None` only while it is dropped.
+    piece: Option<Piece<Vec<u8>>>,
+    /// The used length of the piece.
+    size: usize,
+    spare: SpareBuffer,
+    outgoing: Outgoing,
+}
+
+impl Buffer {
+    /// The first bytes of it.
+    pub(crate) fn into_bytes(mut self, count: usize) -> Bytes {
+        self.size = self.size.min(count);
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self.piece.as_ref().map_or(&[], |piece| &piece.bytes[..self.size])
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.as_ref()
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.piece.as_mut().map_or(&mut [], |piece| &mut piece.bytes[..self.size])
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if !self.outgoing.is_scarce() {
+            *self.spare.0.lock().unwrap_or_else(PoisonError::into_inner) = self.piece.take();
+        }
+    }
+}
+
 /// A piece and its count.
+#[derive(Debug)]
 struct Piece<B> {
     bytes: B,
     _held: UnsentBytes,
@@ -140,6 +202,28 @@ mod tests {
         assert_eq!((outgoing.held_bytes(), outgoing.piece_bytes()), (100, SCARCE_PIECE_BYTES));
         drop(part);
         assert_eq!((outgoing.held_bytes(), outgoing.is_scarce()), (0, false));
+    }
+
+    #[test]
+    fn sent_buffers_are_used_again_unless_memory_is_scarce() {
+        let (outgoing, spare) = (Outgoing::new(150), SpareBuffer::default());
+        let mut buffer = outgoing.buffer(&spare, 100);
+        buffer[..4].copy_from_slice(b"text");
+        assert_eq!(buffer.len(), 100);
+        let address = buffer.as_ptr();
+        let bytes = buffer.into_bytes(4);
+        assert_eq!((bytes.as_ref(), outgoing.held_bytes()), (&b"text"[..], 100));
+        drop(bytes);
+        let again = outgoing.buffer(&spare, 60);
+        assert_eq!((again.as_ptr(), again.len(), outgoing.held_bytes()), (address, 60, 100));
+        let other = outgoing.buffer(&spare, 60);
+        assert!(outgoing.is_scarce());
+        drop(again);
+        assert_eq!(outgoing.held_bytes(), 60);
+        drop(other);
+        assert_eq!(outgoing.held_bytes(), 60);
+        drop(spare);
+        assert_eq!(outgoing.held_bytes(), 0);
     }
 
     #[tokio::test]

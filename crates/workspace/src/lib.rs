@@ -69,7 +69,7 @@ pub use modify::{chmod, mkdir};
 pub use open::open;
 pub use path::{Base, MAX_PATH_BYTES, WORKSPACE, resolve};
 pub use pattern::{MAX_PATTERN_BYTES, MAX_REGEX_BYTES, Pattern};
-pub use read::{Content, read};
+pub use read::{Content, read, read_cached};
 pub use remove::{MAX_DEPTH, remove};
 pub use replace::{
     MAX_DIFF_BYTES, MAX_DIFF_LINES, MAX_REPLACED_FILE_BYTES, MAX_REPLACED_FILES, MAX_REPLACEMENT_BYTES,

@@ -1,7 +1,10 @@
 //! Reads whole files, within a limit.
 
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{self, IoSliceMut, Read as _};
 use std::path::Path;
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::mime::FileKind;
@@ -62,9 +65,34 @@ pub fn read<E>(
     Ok(Ok(Content { size: metadata.len().max(bytes.len() as u64), bytes, kind, is_cut: is_longer }))
 }
 
+/// Reads at an offset what is in the page cache, and never waits for a disk or another machine. `None` if the first byte is
+/// not there, or if the file system cannot tell; 0 bytes at the end of the file.
+pub fn read_cached(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    match preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT) {
+        Ok(count) => Ok(Some(count)),
+        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
+
+    #[test]
+    fn cached_bytes_are_read_without_waiting() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"content").unwrap();
+        let mut buffer = [0; 4];
+        // Not every file system can tell what is cached.
+        for (offset, bytes) in [(0, &b"cont"[..]), (5, b"nt"), (7, b""), (100, b"")] {
+            if let Some(count) = read_cached(&file, &mut buffer, offset).unwrap() {
+                assert_eq!(&buffer[..count], bytes);
+            }
+        }
+    }
 
     fn read(path: &Path, most: u64, only_start: bool) -> Result<Content, FileError> {
         super::read(path, most, only_start, &mut |_| Ok::<(), ()>(())).map(Result::unwrap)

@@ -9,18 +9,19 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
+use sandcrab_workspace::read_cached;
 use tokio::task::JoinHandle;
 
 use crate::error::ApiError;
 use crate::file_threads::{DropOnThread, FileThreads, STEP_TIMEOUT};
 use crate::origin::Origin;
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Outgoing, SpareBuffer};
 
 /// Size of a piece in relation to other bodies. Raw bytes are only copied, so fewer and larger pieces are faster.
 const PIECES: usize = 8;
 
-/// A body with a range of a file. One piece is read ahead, unless memory is scarce. If the file shrinks meanwhile, the body
-/// breaks off.
+/// A body with a range of a file. What is in the page cache is read when the connection takes it. Anything else is read on a
+/// thread, one piece ahead, unless memory is scarce. If the file shrinks meanwhile, the body breaks off.
 pub(crate) fn body(
     file: DropOnThread<File>,
     range: Range<u64>,
@@ -28,11 +29,20 @@ pub(crate) fn body(
     outgoing: Outgoing,
     origin: Origin,
 ) -> Body {
-    let reader = Reader { file: Arc::new(file), range, threads, outgoing, origin, ahead: None };
+    let (file, spare) = (Arc::new(file), SpareBuffer::default());
+    let reader = Reader { file, range, threads, outgoing, spare, origin, ahead: None };
     Body::from_stream(stream::unfold(Some(reader), |reader| async move { reader?.next().await }))
 }
 
 type Piece = Result<Bytes, ApiError>;
+
+/// A requested piece.
+enum Requested {
+    /// It was in the page cache.
+    Read(Piece),
+    /// A thread reads it.
+    Reading(JoinHandle<Piece>),
+}
 
 struct Reader {
     file: Arc<DropOnThread<File>>,
@@ -40,30 +50,39 @@ struct Reader {
     range: Range<u64>,
     threads: FileThreads,
     outgoing: Outgoing,
+    /// The buffer of a piece that was sent.
+    spare: SpareBuffer,
     origin: Origin,
     /// The next piece.
-    ahead: Option<JoinHandle<Piece>>,
+    ahead: Option<Requested>,
 }
 
 impl Reader {
     /// Begins to read the next piece. `None` at the end.
-    fn request(&mut self) -> Option<JoinHandle<Piece>> {
+    fn request(&mut self) -> Option<Requested> {
         let about = (self.outgoing.piece_bytes() * PIECES) as u64;
-        let end = self.range.end.min(self.range.start.saturating_add(about));
-        let piece = self.range.start..end;
-        if piece.is_empty() {
-            return None;
+        let piece = self.range.start..self.range.end.min(self.range.start.saturating_add(about));
+        let size = usize::try_from(piece.end - piece.start).ok().filter(|size| *size > 0)?;
+        let mut buffer = self.outgoing.buffer(&self.spare, size);
+        let cached = self.file.get().and_then(|file| read_cached(file, &mut buffer, piece.start).transpose());
+        if let Some(cached) = cached {
+            return Some(Requested::Read(match cached.and_then(not_shorter) {
+                Ok(count) => {
+                    self.range.start += count as u64;
+                    Ok(buffer.into_bytes(count))
+                }
+                Err(error) => Err(ApiError::internal(error.to_string())),
+            }));
         }
-        self.range.start = end;
-        let (file, outgoing) = (Arc::clone(&self.file), self.outgoing.clone());
-        let threads = self.threads.clone();
-        Some(tokio::spawn(async move {
+        self.range.start = piece.end;
+        let (file, threads) = (Arc::clone(&self.file), self.threads.clone());
+        Some(Requested::Reading(tokio::spawn(async move {
             let read = threads.run(STEP_TIMEOUT, move || {
                 let file = file.get().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-                read_exact(file, piece).map(|piece| outgoing.count(piece))
+                read_exact(file, &mut buffer, piece.start).map(|()| buffer.into_bytes(size))
             });
             read.await?.map_err(|e| ApiError::internal(e.to_string()))
-        }))
+        })))
     }
 
     async fn next(mut self) -> Option<(io::Result<Bytes>, Option<Self>)> {
@@ -71,10 +90,16 @@ impl Reader {
             Some(ahead) => ahead,
             None => self.request()?,
         };
-        if !self.outgoing.is_scarce() {
-            self.ahead = self.request();
-        }
-        match current.await.map_err(ApiError::internal).and_then(|piece| piece) {
+        let piece = match current {
+            Requested::Read(piece) => piece,
+            Requested::Reading(reading) => {
+                if !self.outgoing.is_scarce() {
+                    self.ahead = self.request();
+                }
+                reading.await.map_err(ApiError::internal).and_then(|piece| piece)
+            }
+        };
+        match piece {
             Ok(piece) => Some((Ok(piece), Some(self))),
             Err(error) => {
                 let why = error.internal_message().unwrap_or(error.message());
@@ -85,14 +110,20 @@ impl Reader {
     }
 }
 
-/// Reads a range. The head of the response has the old size, so a file that has become shorter is an error.
-fn read_exact(file: &File, range: Range<u64>) -> io::Result<Vec<u8>> {
-    let mut piece = vec![0; usize::try_from(range.end - range.start).map_err(io::Error::other)?];
-    file.read_exact_at(&mut piece, range.start).map_err(|e| match e.kind() {
-        io::ErrorKind::UnexpectedEof => io::Error::other("the file has become shorter while it was sent"),
+/// Reads a piece. The head of the response has the old size, so a file that has become shorter is an error.
+fn read_exact(file: &File, piece: &mut [u8], offset: u64) -> io::Result<()> {
+    file.read_exact_at(piece, offset).map_err(|e| match e.kind() {
+        io::ErrorKind::UnexpectedEof => has_become_shorter(),
         _ => e,
-    })?;
-    Ok(piece)
+    })
+}
+
+fn not_shorter(count: usize) -> io::Result<usize> {
+    if count == 0 { Err(has_become_shorter()) } else { Ok(count) }
+}
+
+fn has_become_shorter() -> io::Error {
+    io::Error::other("the file has become shorter while it was sent")
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use sandcrab_api::file::{MAX_READ_BYTES, Written};
 use sandcrab_api::{ErrorCode, Timestamp};
 use sandcrab_workspace::{Condition, FileError, FileErrorKind, Replacement, Tags, etag};
 use serde::Deserialize;
+use tokio::task::JoinHandle;
 use utoipa::IntoParams;
 
 use super::change::parse_mode;
@@ -25,8 +26,8 @@ use crate::layer::RequestId;
 use crate::origin::Origin;
 use crate::query::Params;
 
-/// Number of bytes that are collected before they are written.
-const WRITE_BYTES: usize = 1 << 20;
+/// Number of bytes that are collected before they are written. As many are written meanwhile.
+const WRITE_BYTES: usize = 512 << 10;
 
 /// The file, as query parameters.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -217,9 +218,10 @@ pub(crate) async fn put(
     let records = place.sandbox.records.clone();
     // The memory is reserved before the first byte is taken: a request that has begun is not refused.
     let mut held = app.hold();
-    held.grow(WRITE_BYTES)?;
+    held.grow(2 * WRITE_BYTES)?;
     let begin = move || Replacement::begin(&path, mode, condition, &records).map(DropOnThread::new);
-    let mut new = place.run(begin).await?;
+    let new = Box::new(place.run(begin).await?);
+    let mut target = Target::Open(OpenTarget { new, buffer: Vec::new() });
     let mut body = request.into_body();
     let mut buffer = Vec::new();
     let mut bytes_written = 0;
@@ -231,10 +233,11 @@ pub(crate) async fn put(
         bytes_written += data.len() as u64;
         buffer.extend_from_slice(&data);
         if buffer.len() >= WRITE_BYTES {
-            (new, buffer) = write(&place, new, buffer).await?;
+            (target, buffer) = target.write(&place, buffer).await?;
         }
     }
     let path = given.to_path();
+    let OpenTarget { new, .. } = target.written().await?;
     let saved = place
         .run_step(move || {
             let mut new = new.into_inner().ok_or_else(|| FileError::new(FileErrorKind::Other, path))?;
@@ -255,19 +258,43 @@ pub(crate) async fn put(
     Ok(([(header::ETAG, tag)], axum::Json(written)).into_response())
 }
 
-/// Writes the buffer, and returns it empty.
-async fn write(
-    place: &Place,
-    mut new: DropOnThread<Replacement>,
-    mut buffer: Vec<u8>,
-) -> Result<(DropOnThread<Replacement>, Vec<u8>), ApiError> {
-    place
-        .run_step(move || {
-            new.get_mut().map_or(Ok(()), |new| new.write(&buffer))?;
-            buffer.clear();
-            Ok((new, buffer))
-        })
-        .await
+/// The file to which a body is written, and the empty buffer of the last write.
+struct OpenTarget {
+    new: Box<DropOnThread<Replacement>>,
+    buffer: Vec<u8>,
+}
+
+/// The file to which a body is written, while more of the body is received.
+enum Target {
+    /// No write is running.
+    Open(OpenTarget),
+    /// A write is running. It runs to its end if the client disconnects.
+    Writing(JoinHandle<Result<OpenTarget, ApiError>>),
+}
+
+impl Target {
+    /// Waits for the last write.
+    async fn written(self) -> Result<OpenTarget, ApiError> {
+        match self {
+            Self::Open(written) => Ok(written),
+            Self::Writing(writing) => writing.await.map_err(ApiError::internal)?,
+        }
+    }
+
+    /// Begins to write a buffer when the last write has ended. Returns the buffer of the last write, empty.
+    async fn write(self, place: &Place, mut buffer: Vec<u8>) -> Result<(Self, Vec<u8>), ApiError> {
+        let OpenTarget { mut new, buffer: empty } = self.written().await?;
+        let place = place.clone();
+        let writing = tokio::spawn(async move {
+            let write = move || {
+                new.get_mut().map_or(Ok(()), |new| new.write(&buffer))?;
+                buffer.clear();
+                Ok(OpenTarget { new, buffer })
+            };
+            place.run_step(write).await
+        });
+        Ok((Self::Writing(writing), empty))
+    }
 }
 
 #[cfg(test)]
