@@ -132,6 +132,11 @@ impl StartTime {
     /// Earlier than that of any process.
     pub(crate) const EARLIEST: Self = Self(0);
 
+    /// The time of one tick before.
+    pub(crate) fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
     /// The start time of a process that starts now.
     pub(crate) fn now() -> Self {
         let now = clock_gettime(ClockId::Boottime);

@@ -12,6 +12,7 @@ use super::member::{ScanAction, ScanResult};
 use super::members::Members;
 use super::scope::Scope;
 use crate::end::KillReceipt;
+use crate::procfs::StartTime;
 
 /// Time after SIGKILL at which remaining processes are given up: they are stuck in the kernel.
 pub(crate) const FORCE_LIMIT: Duration = Duration::from_secs(10);
@@ -99,6 +100,22 @@ impl Ending {
     /// complete before.
     pub(crate) fn set_open(&mut self, is_open: bool) {
         self.is_open = is_open;
+    }
+
+    /// Sets the shell of the session, which may have another one than at the beginning: it is in no command's scope.
+    pub(crate) fn set_shell(&mut self, shell: Pid) {
+        self.members.scope_mut().set_shell(shell);
+    }
+
+    /// The command has ended by this time: later processes without a tag belong to others, unless their parents are
+    /// members.
+    pub(crate) fn end_by(&mut self, time: StartTime) {
+        self.members.scope_mut().end_by(time);
+    }
+
+    /// Whether a process was found in scope, and is alive.
+    pub(crate) fn holds(&self, pid: Pid) -> bool {
+        self.members.is_living_member(pid)
     }
 
     /// Sets processes that are excluded, with everything below them.

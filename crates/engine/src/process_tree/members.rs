@@ -61,6 +61,10 @@ impl Members {
         self.scope
     }
 
+    pub(super) fn scope_mut(&mut self) -> &mut Scope {
+        &mut self.scope
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Member> {
         self.list.iter()
     }
@@ -155,7 +159,7 @@ impl Members {
     }
 
     /// Whether this id belongs to a live member.
-    fn is_living_member(&self, pid: Pid) -> bool {
+    pub(super) fn is_living_member(&self, pid: Pid) -> bool {
         let Some(&index) = self.by_pid.get(&pid) else {
             return false;
         };

@@ -47,6 +47,20 @@ pub(super) struct Candidate {
 }
 
 impl Scope {
+    /// The same for a session that has another shell by now.
+    pub(super) fn set_shell(&mut self, current: Pid) {
+        if let Self::Command { shell, .. } = self {
+            *shell = current;
+        }
+    }
+
+    /// The same for a command that has ended by this time, if it is not known to have ended before.
+    pub(super) fn end_by(&mut self, time: StartTime) {
+        if let Self::Command { until, .. } = self {
+            *until = Some(until.map_or(time, |until| until.min(time)));
+        }
+    }
+
     /// Whether the decision needs the tag.
     pub(super) fn needs_tag(&self) -> bool {
         !matches!(self, Self::Tree | Self::TreeBesides(_) | Self::Orphans)

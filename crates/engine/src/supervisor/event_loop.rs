@@ -23,7 +23,7 @@ use super::zygote::SUPERVISOR;
 use crate::end::{EndReason, KillReceipt};
 use crate::journal::Stream;
 use crate::layout::{log_failure, socket_name};
-use crate::process_tree::{Nonce, Step};
+use crate::process_tree::{Nonce, StartTime, Step};
 use crate::protocol::{Response, Stage};
 use crate::shell::Shell;
 use crate::sys;
@@ -298,7 +298,15 @@ impl Supervisor {
         let mut index = 0;
         while index < self.core.endings.len() {
             let task = &mut self.core.endings[index];
-            task.ending.set_open(task.command.is_some_and(|slot| self.role.is_busy_with(slot)));
+            if let (Role::Session(_), Some(shell)) = (&self.role, self.role.shell()) {
+                // The shell may have died since the ending began.
+                task.ending.set_shell(shell.pid());
+            }
+            let is_open = task.command.is_some_and(|slot| self.role.is_busy_with(slot));
+            task.ending.set_open(is_open);
+            if task.command.is_some() && !is_open {
+                task.ending.end_by(StartTime::now());
+            }
             match task.ending.step(now) {
                 Step::Wait { until } => {
                     task.wake_at = until;

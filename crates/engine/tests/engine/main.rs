@@ -32,5 +32,6 @@ mod stop;
 mod supervisors;
 mod terminals;
 mod traps;
+mod untagged;
 mod users;
 mod waiting;

@@ -226,6 +226,10 @@ impl Core {
         let mut members = scope.members();
         // A shell whose only command has ended is about to exit.
         members.retain(|pid| Some(*pid) != shell);
+        // Those of a command that is being killed lose their parents meanwhile, and perhaps have no tag.
+        let others = self.endings.iter().filter(|task| task.command.is_some_and(|command| command != slot));
+        let others: Vec<_> = others.collect();
+        members.retain(|pid| !others.iter().any(|task| task.ending.holds(*pid)));
         if self.find(slot).is_some_and(|job| job.cause.is_some()) {
             // The others are being ended by this supervisor.
             members.retain(|pid| test_kill_process(*pid) == Err(Errno::PERM));

@@ -166,7 +166,9 @@ impl Session {
         let stdio = job.open_stdio(&mut core.supply).map_err(|e| Refusal::os(&e.into(), "make pipes"))?;
         // Without a tag, ancestry and start time still identify most processes of the command.
         drop(job.tag.set_on(pid));
-        job.since = Some(StartTime::now());
+        let since = StartTime::now();
+        job.since = Some(since);
+        core.endings.iter_mut().for_each(|task| task.ending.end_by(since.before()));
         let text = match &job.command.program {
             WireProgram::Shell(text) => text.0.clone(),
             WireProgram::Argv(argv) => shell::quoted(argv.iter().map(|word| &word.0)),
