@@ -76,7 +76,7 @@ use crate::record::ExecutionRecord;
 use crate::user::{User, UserError};
 use events::Events;
 use health::Incidents;
-use life_cycle::{Cleanup, Table, Tracked};
+use life_cycle::{Cleanup, Table, Tracked, Unretired};
 use link::lock;
 use pool::Pool;
 use recover::Recoveries;
@@ -120,6 +120,7 @@ struct Inner {
     /// Held during a change of `env`.
     env_change: tokio::sync::Mutex<()>,
     cleanup: Cleanup,
+    unretired: Unretired,
     state: StateDir,
 }
 
@@ -213,6 +214,7 @@ impl Engine {
             events: Events::default(),
             capabilities,
             cleanup: Cleanup::default(),
+            unretired: Unretired::default(),
             tasks: Tasks::default(),
             zygote: Arc::new(zygote),
         });
@@ -396,16 +398,6 @@ impl Inner {
 
     fn reader(&self, journal: JournalSlot) -> Result<JournalReader, ReadError> {
         Ok(lock(&self.store).reader(journal)?)
-    }
-
-    /// Retires a journal without holding the lock of the store during the work.
-    fn retire(&self, journal: JournalSlot) {
-        let Some(retiring) = lock(&self.store).begin_retiring(journal) else {
-            return;
-        };
-        // If this fails, the next engine finds and retires the journal.
-        let retired = retiring.work(&journal).ok().flatten();
-        lock(&self.store).end_retiring(journal, retired);
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::error::{SessionError, StartError};
 use super::events::EngineEvent;
+use super::life_cycle::cause_of;
 use super::link::{LinkError, SupervisorLink, lock};
 use super::recover::Liveness;
 use super::session::{Place, Session, SessionSpec, SessionState};
@@ -163,8 +164,7 @@ impl Inner {
 
     /// Removes the record of a session, and its saved state.
     pub(super) fn retire_session(&self, session: JournalSlot) {
-        SnapshotFile::remove(&self.state.folders.snapshots, session.slot.0);
-        self.retire(session);
+        self.retire_with(session, || SnapshotFile::remove(&self.state.folders.snapshots, session.slot.0));
     }
 
     /// Gives a session whose supervisor was killed a new one, with the last saved state.
@@ -238,7 +238,12 @@ impl Inner {
                     receipt.survivors.append(&mut own.survivors);
                 }
             }
-            engine.retire_session(record);
+            let remove_state = || SnapshotFile::remove(&engine.state.folders.snapshots, record.slot.0);
+            if let Err(e) = engine.try_retire(record, remove_state) {
+                // The next engine would find it. Without a shell it is still there, and can be deleted again.
+                state.deleted.store(false, Ordering::Release);
+                return Err(StartError::os("remove the record of the session", cause_of(e)).into());
+            }
             lock(&engine.registry).sessions.remove(&state.id);
             engine.events.publish(|| EngineEvent::SessionDeleted { id: state.id.clone() });
             Ok(receipt)

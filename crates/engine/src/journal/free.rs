@@ -324,6 +324,9 @@ impl Retiring {
         let file = scanner.into_first();
         // A full disk may have no room to overwrite the header. The file can then still be removed.
         let file = write_all_at(file.as_fd(), &[&Header::free()], 0).is_ok().then_some(file);
+        if file.is_none() {
+            unlink_segment(self.dir.as_fd(), self.slot, 0)?;
+        }
         let overflow: Vec<u64> = if range.newest == 0 { Vec::new() } else { head.chain(tail).collect() };
         Ok(self.clear(file, &overflow))
     }

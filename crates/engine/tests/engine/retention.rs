@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandcrab_engine::{
     CommandSpec, ControlError, Engine, MAX_RECORDS_IN_GRACE, MIN_JOURNAL_BYTES, ReadAt, ReadError, Retention,
-    StartError, Stdin, Stream,
+    SessionSpec, StartError, Stdin, Stream,
 };
 
 use crate::support::{Place, eventually, id};
@@ -318,4 +319,66 @@ async fn records_and_files_are_bounded_under_load() {
         assert!(records <= MOST_RECORDS, "{records} records");
     }
     assert!(place.count("journals") <= MOST_FILES, "{} files", place.count("journals"));
+}
+
+/// Lets nothing in this process open another file, which is one way in which a record cannot be removed.
+fn with_descriptors(allowed: bool) {
+    let before = getrlimit(Resource::Nofile);
+    let current = if allowed { before.maximum } else { Some(1) };
+    setrlimit(Resource::Nofile, Rlimit { current, maximum: before.maximum }).unwrap();
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_removed_stays() {
+    let place = Place::new();
+    let engine = place.open().await;
+    for name in ["a", "b", "c"] {
+        run(&engine, name, "echo said").await;
+    }
+    let mut background = CommandSpec::shell("true").id(id("background"));
+    background.background = true;
+    engine.run(background).await.unwrap().execution.wait_closed().await;
+    let session = engine.create_session(SessionSpec::new()).await.unwrap();
+    with_descriptors(false);
+    let refused = engine.forget(&id("a"));
+    let deleted = session.delete().await;
+    let removed = engine.remove_finished();
+    with_descriptors(true);
+    assert!(matches!(refused, Err(ControlError::Os { .. })), "{refused:?}");
+    assert!(deleted.is_err(), "{deleted:?}");
+    assert_eq!(removed, 0);
+    assert_eq!(names(&engine), ["a", "b", "background", "c"]);
+    assert_eq!(engine.execution(&id("a")).unwrap().output(100).unwrap().stdout.bytes, b"said\n");
+    assert!(engine.session(session.id()).is_some());
+    // What could not be removed can be removed later, and does not come back.
+    engine.forget(&id("a")).unwrap();
+    assert_eq!(engine.remove_finished(), 1);
+    session.delete().await.unwrap();
+    assert_eq!(names(&engine), ["b", "c"]);
+    drop((session, engine));
+    let engine = place.open().await;
+    assert_eq!(names(&engine), ["b", "c"]);
+    assert!(engine.sessions().is_empty());
+}
+
+/// One whose record is not in memory any more is removed by a later clean-up.
+#[tokio::test]
+async fn a_journal_that_cannot_be_retired_is_retired_later() {
+    let place = Place::new();
+    let engine = place.open_with(|config| config.retention = Retention { max_count: 1, ..NO_GRACE }).await;
+    run(&engine, "old", "echo old").await;
+    let blocked = engine.start(CommandSpec::shell("sleep 60")).await.unwrap();
+    with_descriptors(false);
+    let ended = blocked.kill(libc::SIGKILL, Duration::ZERO).await;
+    eventually("one goes", || names(&engine).len() == 1).await;
+    with_descriptors(true);
+    ended.unwrap();
+    for name in ["x", "y", "z"] {
+        run(&engine, name, "true").await;
+    }
+    eventually("one is left", || names(&engine) == ["z"]).await;
+    drop((blocked, engine));
+    // With the old one it would have two.
+    let engine = place.open_with(|config| config.retention = Retention { max_count: 9, ..NO_GRACE }).await;
+    assert_eq!(names(&engine), ["z"]);
 }

@@ -13,7 +13,8 @@ use sandcrab_api::terminal::{
     TerminalDeleted, TerminalList, TerminalRequest, TerminalResponse, TerminalStatus,
 };
 use sandcrab_engine::{
-    CommandSpec, CreatedTerminal, DEFAULT_GRACE, ExecutionId, SessionId, Terminal, TerminalSize, TerminalSpec,
+    CommandSpec, ControlError, CreatedTerminal, DEFAULT_GRACE, ExecutionId, SessionId, Terminal,
+    TerminalSize, TerminalSpec,
 };
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -212,12 +213,16 @@ pub(crate) async fn delete(
     if had_ended && survivors.is_empty() {
         // Its supervisor may still be about to close it, or to report that no process is left.
         let removed = timeout(FORGET_TIME, async {
-            while terminal.forget().is_err() {
-                sleep(FORGET_INTERVAL).await;
+            loop {
+                match terminal.forget() {
+                    Ok(()) => return Ok(()),
+                    Err(e @ ControlError::Os { .. }) => return Err(e),
+                    Err(_) => sleep(FORGET_INTERVAL).await,
+                }
             }
         });
         // Otherwise it stays, and can be deleted again.
-        drop(removed.await);
+        removed.await.unwrap_or(Ok(()))?;
     }
     Ok(axum::Json(TerminalDeleted {
         success: survivors.is_empty(),

@@ -20,11 +20,12 @@
 //!   need no supervisor.
 //! - `table.rs`: all of them, by id.
 //! - `readers.rs`: the readers for which an execution waits.
-//! - `retention.rs`: removal of finished executions.
+//! - `retention.rs`: removal of finished executions; `retire.rs`: removal of their files.
 
 mod direct_input;
 mod readers;
 mod retention;
+mod retire;
 mod table;
 mod terminal_state;
 mod tracked;
@@ -36,6 +37,7 @@ pub(super) use direct_input::DirectInput;
 pub(super) use readers::AttachedReader;
 pub use readers::ReaderRole;
 pub(super) use retention::Cleanup;
+pub(super) use retire::{Unretired, cause_of};
 pub(super) use table::Table;
 pub(super) use terminal_state::TerminalState;
 pub(super) use tracked::{Fixed, RecordGuard, State, Tracked, lost_end};
@@ -263,7 +265,23 @@ impl Inner {
         }
         table.remove(&tracked);
         drop(table);
-        self.retire_execution(&tracked);
+        self.erase(&tracked)
+    }
+
+    /// Retires the journal of an execution that was removed from the table. If that fails, its record is back.
+    fn erase(&self, tracked: &Arc<Tracked>) -> Result<(), ControlError> {
+        if let Err(e) = self.try_retire(tracked.journal, || self.remove_screens(tracked)) {
+            tracked.cancel_removal();
+            let mut table = lock(&self.executions);
+            if table.get(&tracked.fixed.id).is_none() {
+                table.insert(tracked);
+            } else {
+                // Another execution has its id by now.
+                self.retire_later(tracked.journal);
+            }
+            return Err(retire::not_removed(e));
+        }
+        self.events.publish(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
         Ok(())
     }
 
@@ -286,10 +304,9 @@ impl Inner {
         }
         drop(table);
         if is_unused {
-            self.retire_execution(tracked);
-        } else {
-            self.retire_when_unused(Arc::clone(tracked));
+            return self.erase(tracked);
         }
+        self.retire_when_unused(Arc::clone(tracked));
         Ok(())
     }
 
@@ -307,10 +324,8 @@ impl Inner {
             table.remove(tracked);
         }
         drop(table);
-        for tracked in &gone {
-            self.retire_execution(tracked);
-        }
-        gone.len()
+        self.retry_unretired();
+        gone.iter().filter(|tracked| self.erase(tracked).is_ok()).count()
     }
 
     fn disk_bytes(&self, tracked: &Tracked) -> u64 {
@@ -341,16 +356,14 @@ impl Inner {
             }
             if let Some(engine) = engine.upgrade() {
                 lock(&engine.executions).count_retired();
-                engine.remove_screens(&tracked);
-                engine.retire(tracked.journal);
+                engine.retire_with(tracked.journal, || engine.remove_screens(&tracked));
             }
         });
     }
 
     /// Releases the slot of an execution that is no longer in the table.
     fn retire_execution(&self, tracked: &Tracked) {
-        self.remove_screens(tracked);
-        self.retire(tracked.journal);
+        self.retire_with(tracked.journal, || self.remove_screens(tracked));
         self.events.publish(|| EngineEvent::ExecutionRemoved { id: tracked.fixed.id.clone() });
     }
 }

@@ -115,6 +115,7 @@ impl Inner {
     /// are not in the list.
     fn clean_finished(&self) -> bool {
         let (policy, grace) = (self.policy(), self.config.retention.grace);
+        self.retry_unretired();
         loop {
             let expired = lock(&self.executions).take_expired(&policy, grace, CLEANED_AT_ONCE);
             let is_last = expired.gone.len() < CLEANED_AT_ONCE;

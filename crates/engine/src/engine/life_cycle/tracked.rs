@@ -329,6 +329,11 @@ impl Tracked {
             && self.users.compare_exchange(0, REMOVED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
+    /// Its record could not be removed, and can be used again.
+    pub(super) fn cancel_removal(&self) {
+        let _ = self.users.compare_exchange(REMOVED, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
     /// Whether its record is read or waited for, or it has leftovers.
     pub(super) fn is_in_use(&self) -> bool {
         self.has_leftovers() || self.users.load(Ordering::Acquire) > 0
