@@ -66,7 +66,7 @@ fn signal_sends_a_signal_and_nothing_else() {
         });
     }
     assert_eq!(server.run(&["ps", "-q"]).with_code(0).text(), "a\nb\n");
-    let refused = server.run(&["signal", "NONSENSE", "a"]).with_code(125);
+    let refused = server.run(&["signal", "NONSENSE", "a"]).with_code(2);
     assert!(refused.stderr.contains("NONSENSE"), "{refused:?}");
 }
 
