@@ -138,8 +138,11 @@ fn moved_directories_keep_their_watches() {
 fn atomic_write_is_a_creation_or_a_modification() {
     let root = tempfile::tempdir().unwrap();
     let mut watch = Observed::new(root.path(), &WatchOptions::default());
-    for _ in 0..2 {
-        let condition = crate::Condition::default();
+    let mut etag = None;
+    for _ in 0..10 {
+        // A write with a condition exchanges the old file for the new one.
+        let if_match = etag.take().map(|etag| crate::Tags::List(vec![etag]));
+        let condition = crate::Condition { if_match, ..crate::Condition::default() };
         let mut new = crate::Replacement::begin(
             &root.path().join("file"),
             None,
@@ -148,11 +151,57 @@ fn atomic_write_is_a_creation_or_a_modification() {
         )
         .unwrap();
         new.write(b"text").unwrap();
-        new.commit().unwrap();
+        etag = Some(new.commit().unwrap().etag);
     }
     let mut seen = watch.all();
     seen.dedup();
     assert_eq!(seen, ["Create file", "Modify file"]);
+}
+
+/// Whenever the directories are moved while they are found, their content is reported, under one name or another.
+#[test]
+fn content_of_new_directories_that_are_renamed_at_any_time_is_reported() {
+    const ROUNDS: usize = 100;
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_owned();
+    let mut tree = Tree::open(&root, &WatchOptions::default()).unwrap();
+    let made = root.clone();
+    let maker = std::thread::spawn(move || {
+        for round in 0..ROUNDS {
+            let at = |name: &str| made.join(format!("{round}{name}"));
+            fs::create_dir_all(at("/a/b/c")).unwrap();
+            fs::write(at(&format!("/a/b/c/file-{round}")), "").unwrap();
+            fs::rename(at("/a/b"), at("/a/d")).unwrap();
+            fs::rename(at("/a"), at("/e")).unwrap();
+            fs::rename(at("/e/d/c"), at("/f")).unwrap();
+            fs::rename(at(""), at("-moved")).unwrap();
+        }
+    });
+    let mut seen = Vec::new();
+    while !maker.is_finished() {
+        seen.extend(read(&mut tree, &root));
+    }
+    loop {
+        let more = read(&mut tree, &root);
+        if more.is_empty() {
+            break;
+        }
+        seen.extend(more);
+    }
+    maker.join().unwrap();
+    for round in 0..ROUNDS {
+        let name = format!("/file-{round}");
+        // One that comes from a directory that is not watched yet is as one from elsewhere.
+        let is_from_elsewhere = !seen.contains(&format!("MoveFrom {round}/e/d/c"));
+        let arrival = format!("MoveTo {round}/f");
+        let is_reported = |change: &String| {
+            change.starts_with("resync")
+                || change.ends_with(&name)
+                || (is_from_elsewhere && *change == arrival)
+        };
+        let of_round: Vec<_> = seen.iter().filter(|change| change.contains(&format!(" {round}"))).collect();
+        assert!(seen.iter().any(is_reported), "round {round}: {of_round:?}");
+    }
 }
 
 #[test]

@@ -25,6 +25,9 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// Maximum number of events that one call of [`Tree::read`] takes.
 const MAX_READ_EVENTS: usize = 8192;
 
+/// Number of events after the first one of an exchange in which the others are. Those of other files may be between them.
+const MAX_EXCHANGE_EVENTS: usize = 16;
+
 /// The watched directories.
 #[derive(Debug)]
 pub(super) struct Tree {
@@ -57,7 +60,7 @@ struct Directory {
     /// `None` for the root.
     parent: Option<i32>,
     name: Arc<OsStr>,
-    /// Whether it is new, and was moved before its content could be reported.
+    /// Whether it is new, and was moved before all of its content could be reported.
     is_unreported: bool,
 }
 
@@ -166,7 +169,8 @@ impl Tree {
             Directory { parent: None, name: OsStr::new("").into(), is_unreported: false },
         );
         if self.options.is_recursive {
-            self.add_below(descriptor, None)?;
+            // Nothing is new.
+            self.add_below(descriptor, false, &mut Vec::new())?;
         }
         Ok(())
     }
@@ -191,46 +195,54 @@ impl Tree {
         flags
     }
 
-    /// Watches all directories below a watched one. With `created`, reports what they contain as created: it was
-    /// created before the watch.
+    /// Watches all directories below a watched one. If that is new, reports what it contains as created: it was created before
+    /// the watch. The same for directories below whose content could not be reported yet.
     fn add_below(
         &mut self,
         descriptor: i32,
-        mut created: Option<&mut Vec<WatchEvent>>,
+        is_new: bool,
+        to: &mut Vec<WatchEvent>,
     ) -> Result<(), WatchError> {
-        let mut pending = vec![descriptor];
-        let mut is_missing = false;
-        while let Some(parent) = pending.pop() {
+        let mut pending = vec![(descriptor, is_new)];
+        while let Some((parent, is_new)) = pending.pop() {
             let Some(path) = self.path_of(parent) else { continue };
+            let Some(directory) = self.directories.get_mut(&parent) else { continue };
+            let is_new = is_new || directory.is_unreported;
             let entries = match std::fs::read_dir(self.root.join(&path)) {
                 Ok(entries) => entries,
-                // A directory that cannot be read has no changes to report.
-                Err(e) => {
-                    is_missing |= e.kind() == std::io::ErrorKind::NotFound;
+                // It has been deleted, or moved: then it is scanned again under its new name.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                    directory.is_unreported = is_new;
                     continue;
                 }
+                // A directory that cannot be read has no changes to report.
+                Err(_) => continue,
             };
+            let mut is_incomplete = false;
             for entry in entries.flatten() {
                 let is_directory = entry.file_type().is_ok_and(|found| found.is_dir());
                 let name = entry.file_name();
                 let below = path.join(&name);
-                if let Some(created) = created.as_deref_mut() {
-                    self.report(ChangeKind::Create, &below, is_directory, 0, created);
+                if is_new {
+                    self.report(ChangeKind::Create, &below, is_directory, 0, to);
                 }
                 if !is_directory {
                     continue;
                 }
+                let is_new = is_new || self.missed.remove(&(parent, name.clone()));
                 match self.add(parent, &name, &below)? {
-                    Added::Watched(added) => pending.push(added),
-                    Added::Missing => is_missing = true,
-                    Added::Not => {}
+                    Added::Watched(added) => pending.push((added, is_new)),
+                    Added::Missing if is_new => {
+                        // It was moved, or one above it.
+                        self.miss(parent, &name, to);
+                        is_incomplete = true;
+                    }
+                    Added::Missing | Added::Not => {}
                 }
             }
-        }
-        // It has been deleted, or moved: then it is scanned again under its new name.
-        let is_unreported = is_missing && created.is_some();
-        if let Some(directory) = self.directories.get_mut(&descriptor) {
-            directory.is_unreported = is_unreported;
+            if let Some(directory) = self.directories.get_mut(&parent) {
+                directory.is_unreported = is_incomplete;
+            }
         }
         Ok(())
     }
@@ -254,7 +266,8 @@ impl Tree {
         };
         let name: Arc<OsStr> = name.into();
         self.children.insert((parent, Arc::clone(&name)), descriptor);
-        self.directories.insert(descriptor, Directory { parent: Some(parent), name, is_unreported: false });
+        let is_unreported = self.directories.get(&descriptor).is_some_and(|found| found.is_unreported);
+        self.directories.insert(descriptor, Directory { parent: Some(parent), name, is_unreported });
         Ok(Added::Watched(descriptor))
     }
 
@@ -299,8 +312,11 @@ impl Tree {
             self.start_again(ResyncReason::KernelOverflow, to)?;
             return Ok(count);
         }
-        for event in events {
-            if self.handle(&event, to)? == Handled::Displaced {
+        for (index, event) in events.iter().enumerate() {
+            if is_exchanged(event, &events[index + 1..]) {
+                continue;
+            }
+            if self.handle(event, to)? == Handled::Displaced {
                 self.start_again(ResyncReason::Replaced, to)?;
                 // The other events are of the watches before.
                 break;
@@ -339,13 +355,15 @@ impl Tree {
         }
         match kind {
             ChangeKind::Create => match self.add(event.descriptor, name, &path)? {
-                Added::Watched(added) => self.add_below(added, Some(to))?,
+                Added::Watched(added) => self.add_below(added, true, to)?,
                 Added::Missing => self.miss(event.descriptor, name, to),
                 Added::Not => {}
             },
             ChangeKind::MoveFrom => {
                 let descriptor = self.children.remove(&(event.descriptor, name.as_os_str().into()));
-                let is_missed = self.missed.remove(&(event.descriptor, name.clone()));
+                // What a new directory contains is new, too.
+                let is_missed = self.missed.remove(&(event.descriptor, name.clone()))
+                    || self.directories.get(&event.descriptor).is_some_and(|found| found.is_unreported);
                 if descriptor.is_some() || is_missed {
                     self.moved.push(Moved { cookie: event.cookie, descriptor, round: self.round });
                 }
@@ -411,7 +429,7 @@ impl Tree {
             // The content of a new directory is new, that of one from elsewhere is not.
             let is_new = moved.is_some();
             match self.add(event.descriptor, name, path)? {
-                Added::Watched(added) => self.add_below(added, is_new.then_some(&mut *to))?,
+                Added::Watched(added) => self.add_below(added, is_new, to)?,
                 // It was moved again.
                 Added::Missing if is_new => self.miss(event.descriptor, name, to),
                 Added::Missing | Added::Not => {}
@@ -424,13 +442,11 @@ impl Tree {
         }
         let name: Arc<OsStr> = name.as_os_str().into();
         self.children.insert((event.descriptor, Arc::clone(&name)), descriptor);
-        let mut is_unreported = false;
         if let Some(directory) = self.directories.get_mut(&descriptor) {
-            is_unreported = directory.is_unreported;
-            *directory = Directory { parent: Some(event.descriptor), name, is_unreported };
+            (directory.parent, directory.name) = (Some(event.descriptor), name);
         }
         // What the glob of an anchored exclusion hid before may be visible here.
-        self.add_below(descriptor, is_unreported.then_some(to))?;
+        self.add_below(descriptor, false, to)?;
         Ok(Handled::Done)
     }
 
@@ -556,6 +572,20 @@ impl Tree {
             to.push(WatchEvent::Change(Change { kind, path, is_directory, cookie }));
         }
     }
+}
+
+/// Whether a file is moved away by an atomic write that exchanges it for its new content: it becomes a temporary file, and another
+/// one gets its name at once.
+fn is_exchanged(event: &InotifyEvent, later: &[InotifyEvent]) -> bool {
+    if !event.flags.contains(ReadFlags::MOVED_FROM) || event.flags.contains(ReadFlags::ISDIR) {
+        return false;
+    }
+    let mut arrivals =
+        later.iter().take(MAX_EXCHANGE_EVENTS).filter(|later| later.flags.contains(ReadFlags::MOVED_TO));
+    let becomes_temporary =
+        |to: &InotifyEvent| to.cookie == event.cookie && to.name.as_deref().is_some_and(is_temporary);
+    let has_same_name = |to: &InotifyEvent| (to.descriptor, &to.name) == (event.descriptor, &event.name);
+    arrivals.any(becomes_temporary) && arrivals.any(has_same_name)
 }
 
 fn instance(root: &Path) -> Result<OwnedFd, WatchError> {
