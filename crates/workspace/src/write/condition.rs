@@ -1,7 +1,9 @@
 //! [`Condition`]: `If-Match` and `If-None-Match` of a write.
 
+use std::fs::Metadata;
 use std::path::Path;
 
+use super::temporary::Replaced;
 use crate::error::{FileError, FileErrorKind};
 
 /// The state that a file must have.
@@ -34,6 +36,18 @@ impl Tags {
 }
 
 impl Condition {
+    /// What a write may replace that has found this file.
+    pub(super) fn replaced<'a>(&self, found: Option<&'a Metadata>) -> Replaced<'a> {
+        let names_tags = [&self.if_match, &self.if_none_match].into_iter().flatten();
+        match found {
+            Some(found) if names_tags.clone().any(|tags| matches!(tags, Tags::List(_))) => {
+                Replaced::Exactly(found)
+            }
+            None if names_tags.count() > 0 => Replaced::Nothing,
+            found => Replaced::Any { is_new: found.is_none() },
+        }
+    }
+
     pub(super) fn check(&self, etag: Option<&str>, path: &Path) -> Result<(), FileError> {
         let is_missing = self.if_match.as_ref().is_some_and(|tags| !tags.matches(etag));
         let is_there = self.if_none_match.as_ref().is_some_and(|tags| tags.matches(etag));

@@ -1,15 +1,17 @@
 //! Writes to an existing file, where it cannot be replaced.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::temporary::{TargetDirectory, TemporaryFile};
 use crate::staging::Records;
+use crate::stat::etag;
 
 /// Opens a file for writing. Its content stays.
 pub(super) fn open(path: &Path) -> Result<File, Errno> {
@@ -41,8 +43,9 @@ pub(super) fn stage(records: &Records) -> Result<TemporaryFile, Errno> {
     TemporaryFile::create(&TargetDirectory { directory: directory.as_fd(), path: &path, records }, true)
 }
 
-/// Replaces the content with that of another file. The old content stays if the disk has no space for the new one.
-pub(super) fn copy(from: &File, to: &File) -> io::Result<()> {
+/// Replaces the content with that of another file, and thereby the entity tag. The old content stays if the disk has no
+/// space for the new one. `before` is the file as it was.
+pub(super) fn copy(from: &File, to: &File, before: &Metadata) -> io::Result<()> {
     let (mut from, mut to) = (from, to);
     let length = from.metadata()?.len();
     from.seek(SeekFrom::Start(0))?;
@@ -56,5 +59,11 @@ pub(super) fn copy(from: &File, to: &File) -> io::Result<()> {
     }
     io::copy(&mut from, &mut to)?;
     truncate(to, length)?;
+    if etag(&to.metadata()?) == etag(before) {
+        // The clock of the file system is coarse, and the file was changed within one tick.
+        let next = before.modified()?.checked_add(Duration::from_nanos(1));
+        // Files of the kernel have no time of their own.
+        drop(next.map(|next| to.set_modified(next)));
+    }
     sync(to)
 }

@@ -64,13 +64,14 @@ enum Destination {
     /// A temporary file beside the target.
     Temporary(TemporaryFile),
     /// The target itself, because no file can be created beside it. It is written when the content is complete.
-    Target { file: File, content: TemporaryFile },
+    Target(TemporaryFile),
 }
 
 impl Destination {
     fn in_place(target: &Path, shown: &Path, records: &Records) -> Result<Self, FileError> {
-        let file = in_place::open(target).at(shown)?;
-        Ok(Self::Target { file, content: in_place::stage(records).at(shown)? })
+        // A file that cannot be written is an error before the content is taken.
+        drop(in_place::open(target).at(shown)?);
+        Ok(Self::Target(in_place::stage(records).at(shown)?))
     }
 }
 
@@ -125,7 +126,7 @@ impl Replacement {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         let file = match &mut self.destination {
             Destination::Temporary(temporary) => &mut temporary.file,
-            Destination::Target { content, .. } => &mut content.file,
+            Destination::Target(content) => &mut content.file,
         };
         file.write_all(bytes).at(&self.shown)
     }
@@ -138,15 +139,25 @@ impl Replacement {
             let etag = etag(&file.metadata().at(&shown)?);
             Ok(WriteResult { is_atomic, is_new, etag })
         };
+        let write_in_place = |content: &File| {
+            let file = in_place::open(&target).at(&shown)?;
+            let found = file.metadata().at(&shown)?;
+            check_regular(&shown, &found)?;
+            condition.check(Some(&etag(&found)), &shown)?;
+            in_place::copy(content, &file, &found).at(&shown)?;
+            preserve::mode(&file, mode).at(&shown)?;
+            // Others may have replaced the file: the content would be in a file without a name.
+            let is_same = |now: Metadata| (now.dev(), now.ino()) == (found.dev(), found.ino());
+            if !existing(&target)?.is_some_and(is_same) {
+                return Err(FileError::new(FileErrorKind::Changed, &shown));
+            }
+            saved(&file, false)
+        };
         let mut temporary = match destination {
             Destination::Temporary(temporary) => temporary,
-            Destination::Target { file, content } => {
+            Destination::Target(content) => {
                 let _lock = COMMITS.lock(&target);
-                let now = existing(&target)?;
-                condition.check(now.as_ref().map(etag).as_deref(), &shown)?;
-                in_place::copy(&content.file, &file).at(&shown)?;
-                preserve::mode(&file, mode).at(&shown)?;
-                return saved(&file, false);
+                return write_in_place(&content.file);
             }
         };
         if let Some(old) = &old {
@@ -162,19 +173,17 @@ impl Replacement {
         condition.check(now.as_ref().map(etag).as_deref(), &shown)?;
         let path = target.parent().unwrap_or(Path::new("/"));
         let place = TargetDirectory { directory: directory.as_fd(), path, records: &records };
-        let renamed = temporary.rename_to(&place, name, now.is_none());
-        drop(lock);
-        match renamed {
+        match temporary.rename_to(&place, name, condition.replaced(now.as_ref())) {
             Ok(()) => {}
             // A mount point, or a file of another user in a directory with the sticky bit.
             Err(Errno::BUSY | Errno::PERM | Errno::ACCESS) if now.is_some() => {
-                let file = in_place::open(&target).at(&shown)?;
-                in_place::copy(&temporary.file, &file).at(&shown)?;
-                preserve::mode(&file, mode).at(&shown)?;
-                return saved(&file, false);
+                return write_in_place(&temporary.file);
             }
+            // Another program was faster.
+            Err(Errno::STALE | Errno::EXIST) => return Err(FileError::new(FileErrorKind::Changed, shown)),
             Err(e) => return Err(FileError::of(&shown, e)),
         }
+        drop(lock);
         sync_directory(target.parent());
         saved(&temporary.file, true)
     }

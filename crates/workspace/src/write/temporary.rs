@@ -1,9 +1,10 @@
 //! [`TemporaryFile`]: a file without a name until it is complete, where the file system supports this.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
@@ -40,6 +41,44 @@ impl TemporaryName {
         })?;
         Ok(Self { directory, name, record })
     }
+
+    /// Exchanges the temporary file for another one, which must be the expected one.
+    fn exchange(&self, other: &OsStr, expected: &Metadata) -> Result<(), Errno> {
+        let Self { directory, name, .. } = self;
+        // In this order, watchers learn last that the other name has a new file.
+        let exchange = || rustix::fs::renameat_with(directory, other, directory, name, RenameFlags::EXCHANGE);
+        exchange().map_err(|e| if e == Errno::NOENT { Errno::STALE } else { e })?;
+        let found = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        // Not the time of change, which the exchange has set.
+        let is_expected = found.is_ok_and(|found| {
+            (found.st_dev, found.st_ino) == (expected.dev(), expected.ino())
+                && found.st_size == expected.size().cast_signed()
+                && (found.st_mtime, i64::try_from(found.st_mtime_nsec))
+                    == (expected.mtime(), Ok(expected.mtime_nsec()))
+        });
+        if is_expected {
+            return Ok(());
+        }
+        if exchange() == Err(Errno::NOENT) {
+            // Others have removed the new file in the meantime.
+            rustix::fs::renameat_with(directory, name, directory, other, RenameFlags::NOREPLACE)?;
+        }
+        Err(Errno::STALE)
+    }
+}
+
+/// What a temporary file may replace.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Replaced<'a> {
+    /// Any file.
+    Any {
+        /// Whether there was none.
+        is_new: bool,
+    },
+    /// Nothing. A file that others have created is the error [`Errno::EXIST`].
+    Nothing,
+    /// This file. If others have replaced or changed it, it stays, and that is the error [`Errno::STALE`].
+    Exactly(&'a Metadata),
 }
 
 /// The directory of a temporary file.
@@ -80,14 +119,15 @@ impl TemporaryFile {
         Ok(Self { file, named: Some(named) })
     }
 
-    /// Gives it a name in its directory. It replaces the file of this name.
+    /// Gives it a name in its directory. It replaces the file of this name, if that is as expected.
     pub(super) fn rename_to(
         &mut self,
         place: &TargetDirectory<'_>,
         name: &OsStr,
-        is_new: bool,
+        replaced: Replaced<'_>,
     ) -> Result<(), Errno> {
         let directory = place.directory;
+        let is_new = matches!(replaced, Replaced::Nothing | Replaced::Any { is_new: true });
         if self.named.is_none() {
             // A new file needs no temporary name.
             if is_new && self.link(directory, name).is_ok() {
@@ -98,7 +138,24 @@ impl TemporaryFile {
             self.named = Some(named);
         }
         let Some(named) = &self.named else { return Err(Errno::NOENT) };
-        rustix::fs::renameat_with(directory, &named.name, directory, name, RenameFlags::empty())?;
+        let rename = |flags| rustix::fs::renameat_with(directory, &named.name, directory, name, flags);
+        let is_unsupported = |e| matches!(e, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP);
+        let renamed = match replaced {
+            Replaced::Any { .. } => rename(RenameFlags::empty()),
+            Replaced::Nothing => rename(RenameFlags::NOREPLACE),
+            Replaced::Exactly(expected) => {
+                let exchanged = named.exchange(name, expected);
+                if exchanged.is_ok() {
+                    // The old file has the temporary name, and is removed on drop.
+                    return Ok(());
+                }
+                exchanged
+            }
+        };
+        match renamed {
+            Err(e) if is_unsupported(e) => rename(RenameFlags::empty())?,
+            renamed => renamed?,
+        }
         self.named = None;
         Ok(())
     }
@@ -139,6 +196,48 @@ mod tests {
         let flags = OFlags::RDWR | OFlags::CREATE;
         let file = rustix::fs::openat(place.directory, &named.name, flags, Mode::RWXU).unwrap();
         TemporaryFile { file: file.into(), named: Some(named) }
+    }
+
+    /// Another program has put a file into the place of the one that was checked.
+    #[test]
+    fn file_that_was_replaced_meanwhile_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let directory = File::open(folder.path()).unwrap();
+        let place =
+            TargetDirectory { directory: directory.as_fd(), path: folder.path(), records: &Records::none() };
+        let checked = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::symlink_metadata(&path).unwrap()
+        };
+        let rename = |replaced: Replaced<'_>| {
+            let mut new = TemporaryFile::create(&place, true).unwrap();
+            std::io::Write::write_all(&mut new.file, b"new").unwrap();
+            new.rename_to(&place, OsStr::new("file"), replaced)
+        };
+        let content = || {
+            assert!(std::fs::read_dir(folder.path()).unwrap().count() <= 1);
+            std::fs::read_to_string(&path).unwrap_or_default()
+        };
+        let old = checked("old");
+        rename(Replaced::Exactly(&old)).unwrap();
+        assert_eq!(content(), "new");
+
+        let old = checked("old");
+        std::fs::write(folder.path().join("other"), "of a program").unwrap();
+        std::fs::rename(folder.path().join("other"), &path).unwrap();
+        assert_eq!(rename(Replaced::Exactly(&old)), Err(Errno::STALE));
+        assert_eq!(content(), "of a program");
+        let old = checked("old");
+        std::fs::write(&path, "changed").unwrap();
+        assert_eq!(rename(Replaced::Exactly(&old)), Err(Errno::STALE));
+        assert_eq!(rename(Replaced::Nothing), Err(Errno::EXIST));
+        assert_eq!(content(), "changed");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(rename(Replaced::Exactly(&old)), Err(Errno::STALE));
+        assert_eq!(content(), "");
+        rename(Replaced::Nothing).unwrap();
+        assert_eq!(content(), "new");
     }
 
     #[test]

@@ -131,6 +131,71 @@ fn concurrent_writers_with_one_condition() {
     assert_eq!((won, count(directory.path())), (1, 1));
 }
 
+/// A file that is a mount point itself, as containers have for `/etc/hosts`.
+struct MountedFile(tempfile::TempDir);
+
+impl MountedFile {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = Self(folder);
+        fs::write(mounted.path(), "hidden").unwrap();
+        fs::write(mounted.0.path().join("source"), "start").unwrap();
+        let mount = std::process::Command::new("mount")
+            .args(["--bind".as_ref(), mounted.0.path().join("source").as_path(), &mounted.path()])
+            .status();
+        assert!(mount.unwrap().success());
+        mounted
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("file")
+    }
+}
+
+impl Drop for MountedFile {
+    fn drop(&mut self) {
+        drop(std::process::Command::new("umount").arg(self.path()).status());
+    }
+}
+
+#[test]
+fn root_concurrent_writers_of_a_mounted_file() {
+    let mounted = MountedFile::new();
+    let path = mounted.path();
+    for round in 0..20 {
+        let saved = save(&path, &format!("start {round:02}"), None).unwrap();
+        assert!(!saved.is_atomic);
+        let condition = Condition { if_match: Some(Tags::List(vec![saved.etag])), ..Condition::default() };
+        let write =
+            |writer: u32| save_if(&path, &format!("after {writer:02}"), None, condition.clone()).is_ok();
+        let won: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|writer| scope.spawn(move || (write(writer), writer))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).filter(|(won, _)| *won).collect()
+        });
+        assert_eq!(won.len(), 1, "round {round}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("after {:02}", won[0].1));
+    }
+    assert_eq!(count(mounted.0.path()), 2);
+}
+
+/// Where the clock of a file system is coarse, a second content of the same size has the same times.
+#[test]
+fn content_that_is_written_in_place_has_a_new_tag() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, "old").unwrap();
+    let mut new = tempfile::tempfile().unwrap();
+    new.write_all(b"new").unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let mut before = file.metadata().unwrap();
+    for _ in 0..100 {
+        in_place::copy(&new, &file, &before).unwrap();
+        let after = file.metadata().unwrap();
+        assert_ne!(etag(&before), etag(&after));
+        before = after;
+    }
+}
+
 #[test]
 fn what_is_not_a_regular_file() {
     let directory = tempfile::tempdir().unwrap();
