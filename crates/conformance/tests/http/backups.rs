@@ -214,7 +214,7 @@ async fn interrupted_replacement_is_completed_before_the_first_request() {
     for name in ["old", "moving"] {
         fs::create_dir(temporary.join(name)).unwrap();
     }
-    std::os::unix::fs::symlink(&folder, temporary.join(".sandcrab-swap-target")).unwrap();
+    std::os::unix::fs::symlink(&folder, temporary.join(".sandcrab-swap-target-.sandcrab-1.tmp")).unwrap();
     let (records, _) =
         sandcrab_workspace::staging::Records::open(&server.folder().join("state/staged")).unwrap();
     records.add(&temporary).unwrap().keep();

@@ -31,6 +31,8 @@ pub use pack::{MAX_EXCLUDES, MAX_TRACKED_LINKS, PackOptions, Packed, check_folde
 pub use pieces::PieceReader;
 pub use room::ReservingWriter;
 pub use sparse::MAX_SEGMENTS;
+#[cfg(test)]
+pub(crate) use swap::target_link;
 pub(crate) use swap::{NEW, fill, recover};
 pub use target::{Target, Unpacked};
 

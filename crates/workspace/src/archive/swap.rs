@@ -24,9 +24,9 @@ use crate::write::{PathLocks, is_temporary};
 
 /// The new content, in the temporary directory.
 pub(crate) const NEW: &str = "new";
-/// A symbolic link to the directory whose entries are replaced. No copy of a user's tree has this name: [`recover`] must
-/// not take one for a swap.
-pub(super) const TARGET: &str = ".sandcrab-swap-target";
+/// A symbolic link to the directory whose entries are replaced: this, and the name of the temporary directory. That name
+/// is random, so no tree that a user copies to it has such a link, and [`recover`] does not take a copy for a swap.
+const TARGET: &str = ".sandcrab-swap-target-";
 /// The old content.
 const OLD: &str = "old";
 /// A copy of an old entry that is not complete yet.
@@ -73,6 +73,13 @@ pub(crate) fn fill(temporary: &Path, target: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
+/// The link to the directory whose entries are replaced.
+pub(crate) fn target_link(temporary: &Path) -> PathBuf {
+    let mut name = OsString::from(TARGET);
+    name.push(temporary.file_name().unwrap_or_default());
+    temporary.join(name)
+}
+
 /// Waits for other swaps of the same directory.
 fn lock(target: &Path) -> MutexGuard<'static, ()> {
     let real = fs::canonicalize(target);
@@ -82,7 +89,7 @@ fn lock(target: &Path) -> MutexGuard<'static, ()> {
 /// Removes what [`recover`] needs, before the directory is deleted entry by entry: a part of it would look like a swap
 /// that must be undone.
 fn forget(temporary: &Path) -> Result<(), FileError> {
-    match fs::remove_file(temporary.join(TARGET)) {
+    match fs::remove_file(target_link(temporary)) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(FileError::of(temporary, e)),
         _ => Ok(()),
     }
@@ -101,7 +108,7 @@ pub(super) fn holds_old_entries(temporary: &Path) -> bool {
 
 /// Completes or undoes a swap that was interrupted, if the temporary directory is one of a swap. It can be removed then.
 pub(crate) fn recover(temporary: &Path) -> Result<(), FileError> {
-    let target = match fs::read_link(temporary.join(TARGET)) {
+    let target = match fs::read_link(target_link(temporary)) {
         Ok(target) => target,
         Err(e) => match Errno::from_io_error(&e) {
             // There is no link of this name, or the path would be too long for one.
@@ -139,7 +146,7 @@ impl<'a> Swap<'a> {
 
     /// Makes what [`recover`] needs.
     fn begin(&self) -> Result<(), FileError> {
-        std::os::unix::fs::symlink(self.target, self.at(TARGET)).at(self.target)?;
+        std::os::unix::fs::symlink(self.target, target_link(self.temporary)).at(self.target)?;
         fs::create_dir(self.at(OLD)).at(self.target)
     }
 
@@ -460,7 +467,7 @@ mod tests {
     #[test]
     fn old_entries_come_back_after_a_kill() {
         let (folder, temporary) = staged();
-        std::os::unix::fs::symlink(folder.path(), temporary.join(TARGET)).unwrap();
+        std::os::unix::fs::symlink(folder.path(), target_link(&temporary)).unwrap();
         fs::create_dir_all(temporary.join("old/d/complete")).unwrap();
         fs::rename(folder.path().join("a"), temporary.join("old/a")).unwrap();
         fs::create_dir_all(temporary.join("copy/incomplete")).unwrap();
@@ -469,6 +476,26 @@ mod tests {
         assert!(!holds_old_entries(&temporary));
         assert_eq!(content(folder.path()), [file("a", "old"), ("d".to_owned(), None), file("log", "old")]);
         assert!(folder.path().join("d/complete").exists());
+    }
+
+    /// A user copies a directory in which a swap was interrupted, and the server is killed during the copy.
+    #[test]
+    fn copy_that_looks_like_a_replacement_is_only_removed() {
+        let (folder, temporary) = staged();
+        Swap::new(&temporary, folder.path()).begin().unwrap();
+        fs::rename(folder.path().join("a"), temporary.join("old/a")).unwrap();
+        let copy = folder.path().join(".sandcrab-0123456789abcdef.tmp");
+        copy_tree(&temporary, &copy, Attributes::WithoutOwner, &copy).unwrap();
+        let before = content(folder.path());
+        recover(&copy).unwrap();
+        assert_eq!(content(folder.path()), before);
+        discard_tree(&copy).unwrap();
+        // Nor is a link to it, which a move to another file system has copied.
+        std::os::unix::fs::symlink(&temporary, &copy).unwrap();
+        recover(&copy).unwrap();
+        assert!(!folder.path().join("a").exists());
+        recover(&temporary).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("a")).unwrap(), "old");
     }
 
     /// The caller would delete the temporary directory, with the entries in `old`.
@@ -490,7 +517,7 @@ mod tests {
     #[test]
     fn new_entries_are_moved_after_a_kill() {
         let (folder, temporary) = staged();
-        std::os::unix::fs::symlink(folder.path(), temporary.join(TARGET)).unwrap();
+        std::os::unix::fs::symlink(folder.path(), target_link(&temporary)).unwrap();
         fs::create_dir_all(temporary.join(OLD)).unwrap();
         for name in ["a", "d"] {
             fs::rename(folder.path().join(name), temporary.join(OLD).join(name)).unwrap();

@@ -338,7 +338,7 @@ fn interrupted_replacement_is_completed_or_undone() {
             put(&temporary.join(marker), &[]);
         }
         if !["new", "half deleted"].contains(&stage) {
-            symlink(&folder, temporary.join(super::swap::TARGET)).unwrap();
+            symlink(&folder, super::swap::target_link(&temporary)).unwrap();
         }
         recover(&temporary).unwrap();
         recover(&temporary).unwrap();

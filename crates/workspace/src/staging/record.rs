@@ -300,7 +300,7 @@ mod tests {
         let (records, _) = Records::open(&at("staged")).unwrap();
         std::mem::forget(records.add(&temporary).unwrap());
         fs::create_dir_all(temporary.join("old/directory")).unwrap();
-        std::os::unix::fs::symlink(at("target"), temporary.join(".sandcrab-swap-target")).unwrap();
+        std::os::unix::fs::symlink(at("target"), crate::archive::target_link(&temporary)).unwrap();
         for _ in 0..2 {
             let [leftover] = <[_; 1]>::try_from(leftovers()).unwrap();
             assert_eq!(leftover.recover().unwrap_err().kind, FileErrorKind::NotFound);
