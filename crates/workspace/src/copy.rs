@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -94,7 +94,7 @@ fn copy_entry(
         FileType::Symlink => {
             let target = rustix::fs::readlinkat(from, name, Vec::new()).map_err(replaced)?;
             rustix::fs::symlinkat(&target, to, new)?;
-            own(to, new, &stat, attributes)?;
+            keep_unopened(to, new, &stat, attributes)?;
             Ok(None)
         }
         FileType::RegularFile => {
@@ -115,7 +115,7 @@ fn copy_entry(
         // FIFOs, sockets and devices. Only root can create devices.
         other => {
             rustix::fs::mknodat(to, new, other, Mode::from_raw_mode(stat.st_mode), stat.st_rdev)?;
-            own(to, new, &stat, attributes)?;
+            keep_unopened(to, new, &stat, attributes)?;
             Ok(None)
         }
     }
@@ -130,30 +130,61 @@ fn replaced(errno: Errno) -> Errno {
 }
 
 fn copy_xattrs_of(from: &File, to: &File) {
-    use std::os::fd::AsRawFd;
-    copy_xattrs(Path::new(&format!("/proc/self/fd/{}", from.as_raw_fd())), to);
+    copy_xattrs(Path::new(&own_path(from.as_fd())), to);
 }
 
-/// Sets the owner of an entry that cannot be opened.
-fn own(
+/// Sets owner, mode and time of an entry that cannot be opened: a symbolic link or a FIFO.
+fn keep_unopened(
     directory: BorrowedFd<'_>,
     name: &std::ffi::CStr,
     stat: &Stat,
     attributes: Attributes,
 ) -> Result<(), Errno> {
-    if attributes == Attributes::WithoutOwner {
-        return Ok(());
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    if attributes == Attributes::WithOwner {
+        let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+        match rustix::fs::chownat(directory, name, Some(uid), Some(gid), flags) {
+            Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
+            Err(e) => return Err(e),
+        }
     }
-    let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-    match rustix::fs::chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::PERM | Errno::INVAL) => Ok(()),
-        owned => owned,
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+        // The umask was applied when it was created. Without a descriptor, a link in its place would be followed.
+        let opened = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let copy = rustix::fs::openat(directory, name, opened, Mode::empty())?;
+        let mode = allowed_mode(&rustix::fs::fstat(&copy)?, stat);
+        match rustix::fs::chmod(own_path(copy.as_fd()), mode) {
+            // Without /proc.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(e),
+        }
     }
+    rustix::fs::utimensat(directory, name, &times(stat), flags)
+}
+
+/// The path of an open file, which leads to it whatever its name is now.
+fn own_path(file: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// The mode of a copy. A program of another user must not run as this one.
+fn allowed_mode(copied: &Stat, original: &Stat) -> Mode {
+    let mut mode = Mode::from_raw_mode(original.st_mode);
+    if (copied.st_uid, copied.st_gid) != (original.st_uid, original.st_gid) {
+        mode.remove(Mode::SUID | Mode::SGID);
+    }
+    mode
+}
+
+/// The time of modification. The access time stays.
+fn times(stat: &Stat) -> Timestamps {
+    let modified = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ };
+    let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    Timestamps { last_access: omitted, last_modification: modified }
 }
 
 /// Sets owner, mode and time of a copy.
 fn keep(copy: &File, stat: &Stat, attributes: Attributes) -> Result<(), Errno> {
-    let mut mode = Mode::from_raw_mode(stat.st_mode);
     if attributes == Attributes::WithOwner {
         let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
         match rustix::fs::fchown(copy, Some(uid), Some(gid)) {
@@ -161,13 +192,6 @@ fn keep(copy: &File, stat: &Stat, attributes: Attributes) -> Result<(), Errno> {
             Err(e) => return Err(e),
         }
     }
-    // A program of another user must not run as this one.
-    let copied = rustix::fs::fstat(copy)?;
-    if (copied.st_uid, copied.st_gid) != (stat.st_uid, stat.st_gid) {
-        mode.remove(Mode::SUID | Mode::SGID);
-    }
-    rustix::fs::fchmod(copy, mode)?;
-    let modified = Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as _ };
-    let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-    rustix::fs::futimens(copy, &Timestamps { last_access: omitted, last_modification: modified })
+    rustix::fs::fchmod(copy, allowed_mode(&rustix::fs::fstat(copy)?, stat))?;
+    rustix::fs::futimens(copy, &times(stat))
 }

@@ -4,7 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::copy::{Attributes, copy_tree};
@@ -109,8 +109,16 @@ fn place_copy(
 
 /// Waits until the copy is on the disk: a tree has many files, and each would need a wait of its own.
 fn sync_file_system(copy: &Path, parent: &Path) -> std::io::Result<()> {
-    // The user may be able to write to the parent directory, but not to read it.
-    let opened = open_directory(parent).or_else(|_| std::fs::File::open(copy));
+    // The user may be able to write to the parent directory, but not to read it. Then the copy itself is opened, if that
+    // has no effect: a FIFO waits for its writer, and a link leads elsewhere.
+    let opened = open_directory(parent).or_else(|error| {
+        let copied = std::fs::symlink_metadata(copy)?;
+        if !copied.is_dir() && !copied.is_file() {
+            return Err(error);
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(copy, flags, Mode::empty())?.into())
+    });
     match opened {
         Ok(file) => Ok(rustix::fs::syncfs(file)?),
         // Neither can be read. Another file system that does not respond must not block this.
@@ -337,6 +345,56 @@ mod tests {
             rename(&directory.path().join("file"), &other.path().join("dir"), true, &[], &Records::none());
         assert_eq!(taken.unwrap_err().kind, FileErrorKind::IsDirectory);
         assert_eq!((names(directory.path()), names(other.path())), (vec!["file".into()], vec!["dir".into()]));
+    }
+
+    /// A FIFO that is opened waits for its writer, and a link leads to another file.
+    #[test]
+    fn fifos_and_links_are_moved_with_their_attributes_into_directories_that_cannot_be_read() {
+        let (from, Ok(to)) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm")) else {
+            return crate::not_run::not_run("needs /dev/shm");
+        };
+        if fs::metadata(from.path()).unwrap().dev() == fs::metadata(to.path()).unwrap().dev() {
+            return crate::not_run::not_run("needs two file systems");
+        }
+        let user = match rustix::process::geteuid().is_root() {
+            true => crate::Identity::of(65534, 65534, &[]),
+            false => crate::Identity::own(),
+        };
+        fs::set_permissions(from.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(to.path(), fs::Permissions::from_mode(0o333)).unwrap();
+        let at = |name: &str| from.path().join(name);
+        let time = rustix::fs::Timespec { tv_sec: 1_000_000_000, tv_nsec: 7 };
+        let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+        user.run(|| {
+            rustix::fs::mknodat(CWD, at("fifo"), rustix::fs::FileType::Fifo, Mode::empty(), 0).unwrap();
+            fs::set_permissions(at("fifo"), fs::Permissions::from_mode(0o666)).unwrap();
+            symlink("fifo", at("link")).unwrap();
+            fs::write(at("file"), "x").unwrap();
+            for name in ["fifo", "link", "file"] {
+                rustix::fs::utimensat(CWD, at(name), &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+            }
+        })
+        .unwrap();
+        let (done, ended) = std::sync::mpsc::channel();
+        let (source, target) = (from.path().to_owned(), to.path().to_owned());
+        // A move that waits cannot be ended.
+        std::thread::spawn(move || {
+            for name in ["fifo", "link", "file"] {
+                let moved =
+                    user.run(|| rename(&source.join(name), &target.join(name), false, &[], &Records::none()));
+                done.send(moved.unwrap()).unwrap();
+            }
+        });
+        for name in ["fifo", "link", "file"] {
+            ended.recv_timeout(std::time::Duration::from_secs(30)).unwrap().unwrap();
+            let moved = fs::symlink_metadata(to.path().join(name)).unwrap();
+            assert_eq!((moved.mtime(), moved.mtime_nsec()), (1_000_000_000, 7), "{name}");
+        }
+        assert_eq!(fs::symlink_metadata(to.path().join("fifo")).unwrap().mode() & 0o7777, 0o666);
+        assert_eq!(fs::read_link(to.path().join("link")).unwrap(), Path::new("fifo"));
+        assert!(names(from.path()).is_empty());
+        fs::set_permissions(to.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(names(to.path()), ["fifo", "file", "link"]);
     }
 
     #[test]
