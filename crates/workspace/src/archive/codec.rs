@@ -3,7 +3,7 @@
 //! The trailer is a skippable frame of zstd: other programs pass over it. It has the number of entries, the bytes of
 //! their content, and the SHA-256 of everything before it.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, BufWriter, IntoInnerError, Read, Write};
 
 use sha2::{Digest, Sha256};
 use zstd::stream::raw::{CParameter, DParameter};
@@ -23,6 +23,9 @@ pub const MAX_WINDOW_LOG: u32 = 24;
 
 /// Size of the pieces that threads compress. The default of the library, four windows, needs more memory.
 const JOB_BYTES: u32 = 1 << 20;
+
+/// Size of the buffer for headers and small files. Each write to the encoder is a turn with its threads.
+const SMALL_BYTES: usize = 128 << 10;
 
 /// Size of a skippable frame's header, and of the trailer in it.
 const FRAME_HEADER_BYTES: usize = 8;
@@ -114,7 +117,7 @@ impl<W: Write> Write for HashingWriter<W> {
 /// The output of an archive.
 pub(super) enum Encoder<W: Write> {
     Plain(HashingWriter<W>),
-    Zstd(Box<write::Encoder<'static, HashingWriter<W>>>),
+    Zstd(Box<BufWriter<write::Encoder<'static, HashingWriter<W>>>>),
 }
 
 /// A written archive.
@@ -136,7 +139,7 @@ impl<W: Write> Encoder<W> {
         encoder.include_checksum(true)?;
         encoder.set_parameter(CParameter::NbWorkers(threads.clamp(1, MAX_COMPRESSION_THREADS)))?;
         encoder.set_parameter(CParameter::JobSize(JOB_BYTES))?;
-        Ok(Self::Zstd(Box::new(encoder)))
+        Ok(Self::Zstd(Box::new(BufWriter::with_capacity(SMALL_BYTES, encoder))))
     }
 
     /// Completes the archive.
@@ -144,7 +147,7 @@ impl<W: Write> Encoder<W> {
         let mut hashed = match self {
             Self::Plain(hashed) => hashed,
             Self::Zstd(encoder) => {
-                let mut hashed = encoder.finish()?;
+                let mut hashed = encoder.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
                 let sha256 = hashed.hash.clone().finalize().into();
                 hashed.write_all(&Trailer { entries, bytes, sha256 }.encode())?;
                 hashed

@@ -112,7 +112,14 @@ pub fn pack<W: Write>(path: &Path, options: &PackOptions, output: W) -> Result<P
             continue;
         }
         let relative = entry.path().strip_prefix(&root).unwrap_or(Path::new(""));
-        if packer.add(entry.path(), relative.as_os_str().as_bytes())? != Some(EntryKind::Directory) {
+        let is_file = entry.depth() > 0 && entry.file_type().is_some_and(|found| found.is_file());
+        let relative = relative.as_os_str().as_bytes();
+        let added = match is_file {
+            // The open file tells whether it still is one.
+            true => packer.add_file(entry.path(), relative)?,
+            false => packer.add(entry.path(), relative)?,
+        };
+        if added != Some(EntryKind::Directory) {
             packer.order.leave_out_below(entry.depth());
         }
     }
