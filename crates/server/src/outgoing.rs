@@ -94,14 +94,20 @@ impl Outgoing {
 
     /// The same for a response that has been serialized elsewhere, because that takes long.
     pub(crate) fn json_bytes(&self, json: Vec<u8>) -> Result<Response, ApiError> {
-        if json.len() > PIECE_BYTES && self.is_scarce() {
+        self.check_whole(json.len())?;
+        let kind = HeaderValue::from_static("application/json");
+        // The outermost layer counts it.
+        Ok(([(header::CONTENT_TYPE, kind)], json).into_response())
+    }
+
+    /// Refuses a large body that is complete in memory when the limit is reached.
+    pub(crate) fn check_whole(&self, bytes: usize) -> Result<(), ApiError> {
+        if bytes > PIECE_BYTES && self.is_scarce() {
             return Err(ApiError::too_many(
                 "responses are waiting for clients that do not read; retry later",
             ));
         }
-        let kind = HeaderValue::from_static("application/json");
-        // The outermost layer counts it.
-        Ok(([(header::CONTENT_TYPE, kind)], json).into_response())
+        Ok(())
     }
 
     /// Number of unsent bytes.

@@ -62,7 +62,9 @@ pub fn read<E>(
     }
     bytes.truncate(most_bytes - 1);
     let kind = FileKind::detect(path, &bytes, !is_longer);
-    Ok(Ok(Content { size: metadata.len().max(bytes.len() as u64), bytes, kind, is_cut: is_longer }))
+    // Files in /sys have the size of a page, and any file may have become shorter.
+    let size = if is_longer { metadata.len().max(bytes.len() as u64) } else { bytes.len() as u64 };
+    Ok(Ok(Content { size, bytes, kind, is_cut: is_longer }))
 }
 
 /// Reads at an offset what is in the page cache, and never waits for a disk or another machine. `None` if the first byte is
@@ -139,6 +141,11 @@ mod tests {
     fn files_without_a_size() {
         let status = read(Path::new("/proc/self/status"), 1 << 20, false).unwrap();
         assert!(status.bytes.starts_with(b"Name:") && status.size == status.bytes.len() as u64);
+        let mtu = Path::new("/sys/class/net/lo/mtu");
+        if mtu.exists() {
+            let mtu = read(mtu, 1 << 20, false).unwrap();
+            assert_eq!(mtu.size, mtu.bytes.len() as u64);
+        }
         let maps = read(Path::new("/proc/self/maps"), 16, false).unwrap_err();
         assert_eq!(maps.kind, FileErrorKind::TooLarge);
     }

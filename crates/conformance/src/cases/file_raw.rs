@@ -40,12 +40,33 @@ pub(super) async fn ranges(target: Target) {
         ("bytes=2-4", "234", "bytes 2-4/10"),
         ("bytes=7-", "789", "bytes 7-9/10"),
         ("bytes=-2", "89", "bytes 8-9/10"),
+        ("bytes=-99", "0123456789", "bytes 0-9/10"),
+        ("bytes=8-99999999999999999999999999", "89", "bytes 8-9/10"),
+        ("bytes=8-18446744073709551615", "89", "bytes 8-9/10"),
+        ("Bytes=2-4,", "234", "bytes 2-4/10"),
     ] {
         let part = get(range).await;
         assert_eq!((part.status(), part.text().as_str()), (206, expected));
         assert_eq!(part.header("content-range"), Some(shown));
     }
-    get("bytes=10-").await.refused(416, "RANGE_NOT_SATISFIABLE");
+    for range in ["bytes=10-", "bytes=-0", "bytes=99999999999999999999999999-"] {
+        let refused = get(range).await;
+        assert_eq!(refused.header("content-range"), Some("bytes */10"), "{range}");
+        refused.refused(416, "RANGE_NOT_SATISFIABLE");
+    }
+    for range in ["bytes=0-1,4-5", "bytes=4-2", "bytes=+1-2", "lines=0-1", "bytes=-"] {
+        let whole = get(range).await;
+        assert_eq!((whole.status(), whole.text().as_str()), (200, "0123456789"), "{range}");
+    }
+    // Ranges are for GET only.
+    let head = target.send(Request::new("HEAD", path.as_str()).header("range", "bytes=2-4")).await;
+    assert_eq!((head.status(), head.header("content-length")), (200, Some("10")));
+    let tag = get("bytes=0-0").await.header("etag").expect("a tag").to_owned();
+    let same = Request::get(path.as_str()).header("range", "bytes=2-4").header("if-range", &tag);
+    assert_eq!(target.send(same).await.text(), "234");
+    let weak =
+        Request::get(path.as_str()).header("range", "bytes=2-4").header("if-range", format!("W/{tag}"));
+    assert_eq!(target.send(weak).await.status(), 200);
     let other = Request::get(path.as_str()).header("range", "bytes=2-4").header("if-range", "\"other\"");
     assert_eq!(target.send(other).await.status(), 200);
     target.remove(&folder).await;
@@ -84,6 +105,12 @@ pub(super) async fn unusual_files(target: Target) {
     put(&target, &folder, b"x").await.refused(400, "IS_DIRECTORY");
     // A file of the kernel has no size, but content.
     assert!(get("/proc/version").await.text().starts_with("Linux"));
+    // Another one has the size of a page, and less content.
+    let status = target.shell("cat /sys/kernel/mm/transparent_hugepage/enabled").await;
+    if status["exitCode"] == 0 {
+        let found = get("/sys/kernel/mm/transparent_hugepage/enabled").await;
+        assert_eq!((found.status(), found.text().into()), (200, status["stdout"].clone()));
+    }
     put(&target, &format!("{folder}/link"), b"new").await.ok();
     assert_eq!(
         target.shell(&format!("readlink {folder}/link; cat {folder}/file")).await["stdout"],

@@ -232,6 +232,31 @@ async fn unread_long_commands() {
     .await;
 }
 
+/// A file of the kernel has no size, so it is read whole. Clients that do not read it are refused when there are many.
+#[tokio::test(flavor = "multi_thread")]
+async fn unread_files_of_the_kernel_are_bounded() {
+    let size = std::fs::read("/proc/kallsyms").map_or(0, |content| content.len());
+    if !(1 << 20..32 << 20).contains(&size) {
+        return crate::support::not_run("needs a long /proc/kallsyms");
+    }
+    measured(160 << 20, async |target: Target| {
+        let (mut unread, mut refused) = (Vec::new(), 0);
+        for _ in 0..(512 << 20) / size {
+            let (head, body) = target.open(Request::get("/api/file?path=/proc/kallsyms")).await;
+            match head.status {
+                200 => unread.push(body),
+                429 => refused += 1,
+                other => panic!("status {other}"),
+            }
+        }
+        assert!(!unread.is_empty() && refused > 0, "{} and {refused}", unread.len());
+        // Small ones are not refused.
+        assert_eq!(target.get("/api/file?path=/proc/version").await.status(), 200);
+        unread
+    })
+    .await;
+}
+
 /// A request is not kept in memory after its response, although its socket stays open.
 #[tokio::test(flavor = "multi_thread")]
 async fn sockets_after_large_requests() {

@@ -19,17 +19,34 @@ pub(crate) fn content_range(given: &Range<u64>, total: u64) -> Result<HeaderValu
     HeaderValue::from_str(&text).map_err(ApiError::internal)
 }
 
-/// A single range of `total` bytes. `None` if the header must be ignored, as HTTP requires for undefined units.
+/// A single range of `total` bytes. `None` if the header must be ignored: another unit, several ranges, invalid ones.
 pub(crate) fn parse(value: &HeaderValue, total: u64) -> Option<Result<Range<u64>, ApiError>> {
-    let (from, to) = value.to_str().ok()?.trim().strip_prefix("bytes=")?.split_once('-')?;
-    let number = |text: &str| (!text.is_empty()).then(|| text.parse::<u64>().ok());
-    let range = match (number(from), number(to)) {
-        (Some(from), None) => from?..total,
-        (Some(from), Some(to)) if to? >= from? => from?..to?.saturating_add(1).min(total),
-        (None, Some(last)) => total.saturating_sub(last?)..total,
+    let (unit, ranges) = value.to_str().ok()?.trim().split_once('=')?;
+    if !unit.eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    // A list may have empty elements.
+    let mut ranges = ranges.split(',').map(str::trim).filter(|range| !range.is_empty());
+    let (from, to) = ranges.next()?.split_once('-')?;
+    if ranges.next().is_some() {
+        return None;
+    }
+    let range = match (number(from)?, number(to)?) {
+        (Some(from), None) => from..total,
+        (Some(from), Some(to)) if to >= from => from..to.saturating_add(1).min(total),
+        (None, Some(last)) => total.saturating_sub(last)..total,
         _ => return None,
     };
     Some(if range.is_empty() { Err(not_satisfiable(total)) } else { Ok(range) })
+}
+
+/// A position in a range; `Some(None)` if it is left out. One that is too large for a number is beyond every content.
+fn number(text: &str) -> Option<Option<u64>> {
+    if text.is_empty() {
+        return Some(None);
+    }
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| Some(text.parse().unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]
@@ -79,8 +96,27 @@ mod tests {
         assert_eq!(parse("bytes=-1000"), Some(Ok(0..100)));
         assert_eq!(parse("bytes=100-"), Some(Err(ErrorCode::RangeNotSatisfiable)));
         assert_eq!(parse("bytes=-0"), Some(Err(ErrorCode::RangeNotSatisfiable)));
-        for passed_over in ["bytes=9-0", "bytes=", "bytes=-", "bytes=a-b", "lines=0-9", "bytes=0-1,5-6", "x"]
-        {
+        // Numbers that are too large, and a list with empty elements.
+        assert_eq!(parse("bytes=90-99999999999999999999999"), Some(Ok(90..100)));
+        assert_eq!(parse("bytes=90-18446744073709551615"), Some(Ok(90..100)));
+        assert_eq!(parse("bytes=-99999999999999999999999"), Some(Ok(0..100)));
+        assert_eq!(parse("bytes=99999999999999999999999-"), Some(Err(ErrorCode::RangeNotSatisfiable)));
+        assert_eq!(parse("BYTES=0-9"), Some(Ok(0..10)));
+        assert_eq!(parse("bytes=, 0-9 ,"), Some(Ok(0..10)));
+        for passed_over in [
+            "bytes=9-0",
+            "bytes=",
+            "bytes=,",
+            "bytes=-",
+            "bytes=a-b",
+            "bytes=+0-9",
+            "bytes=0-+9",
+            "bytes=--9",
+            "bytes 0-9",
+            "lines=0-9",
+            "bytes=0-1,5-6",
+            "x",
+        ] {
             assert_eq!(parse(passed_over), None, "{passed_over}");
         }
     }

@@ -1,10 +1,11 @@
 //! Files as raw bytes: `/api/file`.
 
 use std::fs::{File, Metadata};
+use std::os::unix::fs::FileExt;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use sandcrab_api::file::{MAX_READ_BYTES, Written};
@@ -69,7 +70,7 @@ pub(crate) struct PutParams {
 enum Opened {
     /// A file with a size.
     Sized { file: DropOnThread<File>, metadata: Metadata },
-    /// The content of a file without a size, such as those in `/proc`.
+    /// The content of a file whose size is not known, such as those in `/proc` and `/sys`.
     Whole { bytes: Vec<u8>, metadata: Metadata },
 }
 
@@ -92,6 +93,7 @@ enum Opened {
         (status = 304, description = "The client has this file: see `If-None-Match`.")))]
 pub(crate) async fn get(
     State(app): State<App>,
+    method: Method,
     request: RequestId,
     headers: HeaderMap,
     files: Files,
@@ -117,7 +119,9 @@ pub(crate) async fn get(
         return Ok((StatusCode::NOT_MODIFIED, common).into_response());
     }
     let is_same = headers.get(header::IF_RANGE).is_none_or(|wanted| wanted.as_bytes() == tag.as_bytes());
-    let range = headers.get(header::RANGE).filter(|_| is_same).and_then(|value| parse(value, total));
+    // Ranges are defined for GET only.
+    let has_range = is_same && method == Method::GET;
+    let range = headers.get(header::RANGE).filter(|_| has_range).and_then(|value| parse(value, total));
     let (status, range, shown) = match range {
         None => (StatusCode::OK, 0..total, None),
         Some(range) => {
@@ -132,9 +136,11 @@ pub(crate) async fn get(
             let threads = place.sandbox.file_threads.clone();
             file::body(file, range, threads, app.outgoing.clone(), Origin::request(request))
         }
-        Opened::Whole { bytes, .. } => {
-            let part = usize::try_from(range.start).unwrap_or(0)..usize::try_from(range.end).unwrap_or(0);
-            Body::from(bytes.get(part).unwrap_or_default().to_vec())
+        Opened::Whole { mut bytes, .. } => {
+            app.outgoing.check_whole(bytes.len())?;
+            bytes.truncate(usize::try_from(range.end).unwrap_or(usize::MAX));
+            bytes.drain(..usize::try_from(range.start).unwrap_or(0).min(bytes.len()));
+            Body::from(bytes)
         }
     };
     let mut response = (status, common, body).into_response();
@@ -150,11 +156,17 @@ fn open(
     mut held: BodyBytes,
 ) -> Result<Result<(Opened, BodyBytes), ApiError>, FileError> {
     let (file, metadata) = sandcrab_workspace::open(path)?;
-    if metadata.len() > 0 {
+    if has_size(&file, metadata.len()) {
         return Ok(Ok((Opened::Sized { file: DropOnThread::new(file), metadata }, held)));
     }
     let read = sandcrab_workspace::read(path, MAX_READ_BYTES, false, &mut |bytes| held.grow(bytes))?;
     Ok(read.map(|content| (Opened::Whole { bytes: content.bytes, metadata }, held)))
+}
+
+/// Whether a file has as many bytes as its metadata say. Files in `/proc` have the size 0, and those in `/sys` that of a page.
+fn has_size(file: &File, size: u64) -> bool {
+    let Some(last) = size.checked_sub(1) else { return false };
+    !matches!(file.read_at(&mut [0], last), Ok(0))
 }
 
 /// Headers of every response with a file. The type is always the same, so that a browser never runs a page or a script
