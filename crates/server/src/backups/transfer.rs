@@ -11,6 +11,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use reqwest::{Body, Client, Response, Url, redirect};
 use sandcrab_api::ErrorCode;
 use sandcrab_api::backup::{UploadPart, UploadedPart};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
 use crate::archive::ArchiveSender;
 use crate::error::ApiError;
@@ -23,10 +25,11 @@ const PIECE_BYTES: u64 = 256 << 10;
 /// Number of attempts for a part. A part is sent again after a broken connection, or a failure of the other server.
 const ATTEMPTS: usize = 3;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time without any data of the other server.
+/// Maximum time without any data of the other server in a download.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum time of one part, or of a download.
-const TRANSFER_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Maximum time in which the other server takes nothing of an upload. A slow one takes some MiB at a time: the buffers of the
+/// kernel.
+const UPLOAD_PAUSE: Duration = Duration::from_secs(300);
 
 fn failed(what: &str, why: impl std::fmt::Display) -> ApiError {
     ApiError::new(ErrorCode::BackupTransferFailed, format!("{what} failed: {why}"))
@@ -44,14 +47,40 @@ fn without_url(error: reqwest::Error) -> String {
     text
 }
 
-fn client() -> Result<Client, ApiError> {
+/// A client without a limit for a whole transfer: archives and connections have any size and speed. The read timeout
+/// would be one for the upload of a whole part, whose response follows its last byte.
+fn client(read_timeout: Option<Duration>) -> Result<Client, ApiError> {
     let builder = Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
-        .read_timeout(READ_TIMEOUT)
-        .timeout(TRANSFER_TIMEOUT)
+        .tcp_user_timeout(UPLOAD_PAUSE)
         // A signature is valid for one host.
         .redirect(redirect::Policy::none());
+    let builder = match read_timeout {
+        Some(timeout) => builder.read_timeout(timeout),
+        None => builder,
+    };
     builder.build().map_err(|e| ApiError::internal(without_url(e)))
+}
+
+/// Waits for the result of an upload. `None` if nothing was taken of it for this long, or no response has come for this long
+/// since it was complete. Each piece is a change of `taken`, which ends with the upload.
+async fn unless_stalled<T>(
+    upload: impl Future<Output = T>,
+    mut taken: watch::Receiver<()>,
+    pause: Duration,
+) -> Option<T> {
+    let stalled = async {
+        while let Ok(taken) = timeout(pause, taken.changed()).await {
+            if taken.is_err() {
+                return sleep(pause).await;
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        done = upload => Some(done),
+        () = stalled => None,
+    }
 }
 
 fn parse(field: &str, url: &str) -> Result<Url, ApiError> {
@@ -82,7 +111,8 @@ fn check(what: &str, response: Response) -> Result<Response, ApiError> {
 pub(crate) async fn download(url: &str, archive: ArchiveSender) -> Result<(), ApiError> {
     let what = "the download of the archive";
     let url = parse("url", url)?;
-    let response = client()?.get(url).send().await.map_err(|e| failed(what, without_url(e)))?;
+    let response =
+        client(Some(READ_TIMEOUT))?.get(url).send().await.map_err(|e| failed(what, without_url(e)))?;
     let mut pieces = check(what, response)?.bytes_stream();
     while let Some(piece) = pieces.next().await {
         if !archive.send(piece.map_err(|e| failed(what, without_url(e)))?).await {
@@ -137,7 +167,7 @@ pub(crate) async fn upload(
         }
         checked.push((parse("parts", &part.url)?, part));
     }
-    let client = client()?;
+    let client = client(None)?;
     let uploads =
         checked.into_iter().map(|(url, part)| upload_part(client.clone(), archive.clone(), url, part));
     // The futures are boxed, because their types are too long for the compiler.
@@ -153,21 +183,28 @@ async fn upload_part(
     let what = format!("the upload of part {}", part.part_number);
     let mut attempt = 1;
     loop {
-        let body = Body::wrap_stream(pieces(archive.clone(), part.offset, part.size));
+        let (progress, taken) = watch::channel(());
+        let pieces = pieces(archive.clone(), part.offset, part.size).inspect(move |_| {
+            // Without a receiver, the result is known.
+            let _ = progress.send(());
+        });
         let request = client
             .put(url.clone())
             .header(reqwest::header::CONTENT_LENGTH, part.size)
             .header(reqwest::header::CONTENT_TYPE, "application/octet-stream")
-            .body(body);
-        let sent = request.send().await;
+            .body(Body::wrap_stream(pieces));
+        let sent = unless_stalled(request.send(), taken, UPLOAD_PAUSE).await;
         let is_temporary = match &sent {
-            Ok(response) => response.status().is_server_error(),
-            Err(_) => true,
+            Some(Ok(response)) => response.status().is_server_error(),
+            Some(Err(_)) | None => true,
         };
         if is_temporary && attempt < ATTEMPTS {
             attempt += 1;
             continue;
         }
+        let sent = sent.ok_or_else(|| {
+            failed(&what, format!("the other server has taken nothing for {} s", UPLOAD_PAUSE.as_secs()))
+        })?;
         let response = check(&what, sent.map_err(|e| failed(&what, without_url(e)))?)?;
         let etag = response.headers().get(reqwest::header::ETAG).and_then(|tag| tag.to_str().ok());
         // The upload cannot be completed without it, and the part may not have been stored.
@@ -236,6 +273,34 @@ mod tests {
         }
         assert_eq!(answer("etag: \"x\"\r\n").await.unwrap()[0].etag, "\"x\"");
     }
+
+    /// Whatever it takes in total.
+    #[tokio::test(start_paused = true)]
+    async fn slow_upload_is_not_given_up() {
+        let nearly = UPLOAD_PAUSE - Duration::from_secs(1);
+        let begun = tokio::time::Instant::now();
+        let upload = |last: Duration| {
+            let (progress, taken) = watch::channel(());
+            let slow = async move {
+                for _ in 0..100 {
+                    sleep(nearly).await;
+                    progress.send(()).unwrap();
+                }
+                drop(progress);
+                sleep(last).await;
+                "done"
+            };
+            unless_stalled(slow, taken, UPLOAD_PAUSE)
+        };
+        assert_eq!(upload(nearly).await, Some("done"));
+        assert_eq!(begun.elapsed(), nearly * 101);
+        assert_eq!(upload(UPLOAD_PAUSE * 2).await, None);
+        let (_progress, taken) = watch::channel(());
+        let begun = tokio::time::Instant::now();
+        assert_eq!(unless_stalled(std::future::pending::<()>(), taken, UPLOAD_PAUSE).await, None);
+        assert_eq!(begun.elapsed(), UPLOAD_PAUSE);
+    }
+
     use crate::file_threads::MAX_FILE_OPERATIONS;
 
     /// The runtime has one thread, so a read on it could not wait for the permit of a thread for files.
