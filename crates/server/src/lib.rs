@@ -65,6 +65,7 @@ mod stopping;
 mod summary;
 mod terminal;
 mod text;
+mod unrecorded;
 
 pub use compat::{Compat, SandboxSdk};
 pub use config::{Access, Defaults, Listen, ServerConfig, ServerLimits};

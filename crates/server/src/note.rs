@@ -14,6 +14,12 @@ pub(crate) struct ExecutionNote {
     /// Whether it is the git of a clone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_clone: bool,
+    /// Whether its record is removed at its end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_unrecorded: bool,
+    /// Whether it is of no use without the server that has started it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) ends_with_server: bool,
 }
 
 /// The note of a session.

@@ -90,6 +90,7 @@ impl Server {
             // Without leftovers, nothing waits for it.
             let _ = remove_leftovers.send(());
         });
+        crate::unrecorded::adopt(&app);
         crate::preview::adopt(&app);
         crate::services::adopt(&app);
         // Before the first backup begins.

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sandcrab_conformance::cases::steps::text;
+use sandcrab_conformance::cases::test_rng::TestRng;
 use sandcrab_conformance::http::{Request, TEST_TIMEOUT};
 use serde_json::{Value, json};
 
@@ -266,6 +267,46 @@ async fn credentials_that_a_remote_sends_back_are_hidden() {
         assert!(text.contains(&format!("you are {USER}:***, in Basic ***")), "{text}");
         assert!(!text.contains(PASSWORD), "{text}");
     }
+    scene.server.stop().await;
+}
+
+/// The remote sends the password back, so it is in the output. Wherever the client leaves, its record is removed.
+#[tokio::test]
+async fn calls_of_clients_that_leave_have_no_records() {
+    let mut scene = scene().await;
+    let remote = http_server(&scene.remotes, Some(PASSWORD), 0);
+    let echo = format!("http://127.0.0.1:{}/echo/repo.git", remote.port);
+    let credentials = json!({"username": USER, "password": PASSWORD});
+    let clone = json!({"repoUrl": echo, "targetDir": scene.path("clone"), "credentials": credentials});
+    scene.checkout(clone.clone()).await;
+    let is_gone = |list: &Value| {
+        let all = list["processes"].as_array().unwrap();
+        all.iter().all(|process| !process["command"].to_string().contains("exec 3<&0"))
+    };
+    // The answer comes after the removal.
+    assert!(is_gone(&scene.server.target.get("/api/process/list?all=true").await.ok()));
+    shell(&format!("git -C work remote add origin {echo}"), &scene.remotes);
+    let push = json!({"path": scene.path("remotes/work"), "credentials": credentials});
+    let target = scene.server.target.clone();
+    let mut rng = TestRng::new();
+    for round in 0..20 {
+        let (path, body) = if round % 2 == 0 { ("checkout", &clone) } else { ("push", &push) };
+        let mut connection = target.connect().await;
+        connection.send(&Request::post(format!("/api/git/{path}"), body)).await.unwrap();
+        tokio::time::sleep(Duration::from_micros(rng.below(60_000))).await;
+        drop(connection);
+    }
+    target.until("/api/process/list?all=true", is_gone).await;
+    // A server that is killed leaves it to the next one.
+    let slow = format!("http://127.0.0.1:{}/slow/x.git", remote.port);
+    let mut body = clone.clone();
+    body["repoUrl"] = slow.into();
+    let mut connection = target.connect().await;
+    connection.send(&Request::post("/api/git/checkout", &body)).await.unwrap();
+    target.until("/api/process/list?all=true", |list| !is_gone(list)).await;
+    scene.server.crash();
+    scene.server.restart().await;
+    target.until("/api/process/list?all=true", is_gone).await;
     scene.server.stop().await;
 }
 

@@ -77,9 +77,10 @@ impl CloneOperation {
         args.extend(self.depth.iter().map(|depth| format!("--depth={depth}").into()));
         args.extend(["--".into(), self.url.text.clone().into(), to.into()]);
         let note = ExecutionNote { is_clone: true, ..ExecutionNote::default() };
-        let execution = self.git.start(&args, None, Some(note::write(&note))).await?;
-        let stderr = follow(&execution, progress, &self.git.secrets()).await?;
-        let end = execution.wait().await?;
+        let git = self.git.start(&args, None, Some(note::write(&note))).await?;
+        let stderr = follow(git.execution()?, progress, &self.git.secrets()).await?;
+        let end = git.wait().await?;
+        git.finish();
         self.git.check("clone", &end, &stderr, &[])
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Credentials never are in an argument, an environment or a file. They are the standard input of the command, a memory
 //! file, which a fixed script makes descriptor 3 of git. The credential helper, which git starts, reads that descriptor.
-//! The helper is configured for the origin of the repository only, so that a redirect cannot ask for them.
+//! The helper is configured for the origin of the repository only, so that a redirect cannot ask for them. A remote may send
+//! them back, so the record of such a command, with its output, is removed at its end.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use sandcrab_api::ErrorCode;
 use sandcrab_api::git::{GitAuthor, GitCredentials};
-use sandcrab_engine::{CommandSpec, End, EndReason, Execution, LeftoverPolicy, Stdin};
+use sandcrab_engine::{CommandSpec, End, EndReason, Execution, LeftoverPolicy, Output, Stdin};
 
 use super::failure::failed;
 use super::secrets::Secrets;
@@ -19,6 +20,7 @@ use super::url::ALLOWED_PROTOCOLS;
 use crate::app::{App, BodyBytes};
 use crate::error::ApiError;
 use crate::files::Place;
+use crate::unrecorded::{Abandoned, Unrecorded};
 
 /// Default timeout of commands that use the network.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -60,6 +62,41 @@ pub(crate) struct Git {
 pub(crate) struct GitOutput {
     pub(crate) stdout: Vec<u8>,
     _held: BodyBytes,
+}
+
+/// A git that was started.
+#[derive(Debug)]
+pub(super) enum RunningGit {
+    /// Its record stays.
+    Recorded(Execution),
+    /// It has credentials.
+    Unrecorded(Unrecorded),
+}
+
+impl RunningGit {
+    /// The execution, to follow its output.
+    pub(super) fn execution(&self) -> Result<&Execution, ApiError> {
+        match self {
+            Self::Recorded(execution) => Ok(execution),
+            Self::Unrecorded(unrecorded) => unrecorded.followed(),
+        }
+    }
+
+    /// Waits for its end.
+    pub(super) async fn wait(&self) -> Result<Arc<End>, ApiError> {
+        Ok(self.execution()?.wait().await?)
+    }
+
+    fn output(&self, limit: usize) -> Result<Output, ApiError> {
+        Ok(self.execution()?.output(limit)?)
+    }
+
+    /// Removes the record, if it has to be, after the end and before the answer.
+    pub(super) fn finish(self) {
+        if let Self::Unrecorded(unrecorded) = self {
+            unrecorded.finish();
+        }
+    }
 }
 
 impl Git {
@@ -128,12 +165,12 @@ impl Git {
     }
 
     /// Starts `git ARGS…`.
-    pub(crate) async fn start<A: AsRef<OsStr>>(
+    pub(super) async fn start<A: AsRef<OsStr>>(
         &self,
         args: &[A],
         stdin: Option<Vec<u8>>,
         note: Option<Vec<u8>>,
-    ) -> Result<Execution, ApiError> {
+    ) -> Result<RunningGit, ApiError> {
         self.app.check_open()?;
         let mut argv: Vec<OsString> = Vec::new();
         let mut input = stdin.map_or(Stdin::Null, Stdin::Bytes);
@@ -175,7 +212,11 @@ impl Git {
         }
         spec.note = note;
         spec.user.clone_from(&self.place.user);
-        Ok(self.place.sandbox.engine.start(spec).await?)
+        if self.credentials.is_none() {
+            return Ok(RunningGit::Recorded(self.place.sandbox.engine.start(spec).await?));
+        }
+        // The remote may send the credentials back, and then they are in the output.
+        Ok(RunningGit::Unrecorded(Unrecorded::start(&self.app, spec, Abandoned::Continues, None).await?))
     }
 
     /// Runs `git ARGS…` and returns its output. `args[0]` is the operation.
@@ -191,11 +232,12 @@ impl Git {
     ) -> Result<GitOutput, ApiError> {
         let operation =
             args.first().map(|arg| arg.as_ref().to_string_lossy().into_owned()).unwrap_or_default();
-        let execution = self.start(args, stdin, None).await?;
-        let end = execution.wait().await?;
+        let git = self.start(args, stdin, None).await?;
+        let end = git.wait().await?;
         let mut held = self.app.hold();
         held.grow(MAX_OUTPUT_BYTES)?;
-        let output = execution.output(MAX_OUTPUT_BYTES)?;
+        let output = git.output(MAX_OUTPUT_BYTES)?;
+        git.finish();
         held.set((output.stdout.bytes.len() + output.stderr.bytes.len()) * MEMORY_FACTOR);
         if held.exceeds_limit() {
             return Err(ApiError::too_many("large results of git at the same time; retry later"));

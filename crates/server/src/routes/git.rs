@@ -88,7 +88,7 @@ pub(crate) async fn checkout(
     if wants_events {
         let (sender, reports) = mpsc::channel(MAX_WAITING_REPORTS);
         let done = app.tasks.spawn(clone.run(Some(sender)).in_current_span());
-        let items = events(CloneStream { app, reports, done, result });
+        let items = events(CloneStream { app, reports, has_ended: false, done, result });
         return Ok(EventStream::new(items, Origin::request(request_id)).into_response());
     }
     // A task of its own: the clone is finished, or removed, also if the client disconnects.
@@ -100,6 +100,8 @@ pub(crate) async fn checkout(
 struct CloneStream {
     app: App,
     reports: mpsc::Receiver<Progress>,
+    /// Whether git has ended, and its directory gets its name.
+    has_ended: bool,
     done: tokio::task::JoinHandle<Result<String, ApiError>>,
     result: GitCheckoutResult,
 }
@@ -108,23 +110,23 @@ struct CloneStream {
 fn events(state: CloneStream) -> impl futures_util::Stream<Item = Item> + Send {
     stream::unfold(Some(state), |state| async move {
         let mut state = state?;
-        let report = tokio::select! {
-            report = state.reports.recv() => report,
-            () = tokio::time::sleep(HEARTBEAT) => return Some((Item::Heartbeat, Some(state))),
-            () = state.app.stopping.cut_off() => return Some((stopped(state.result), None)),
-        };
-        if let Some(Progress { phase, percent }) = report {
-            let event = GitProgressEvent { phase, percent, timestamp: Timestamp::now() };
-            return Some((item(GitEvent::Progress(event)), Some(state)));
-        }
-        // Git has ended, and its directory gets its name.
-        let CloneStream { app, done, result, .. } = state;
-        tokio::select! {
-            done = done => {
-                let done = done.map_err(ApiError::internal).and_then(|done| done);
-                Some((item(last_event(done, result)), None))
+        loop {
+            tokio::select! {
+                report = state.reports.recv(), if !state.has_ended => {
+                    let Some(Progress { phase, percent }) = report else {
+                        state.has_ended = true;
+                        continue;
+                    };
+                    let event = GitProgressEvent { phase, percent, timestamp: Timestamp::now() };
+                    return Some((item(GitEvent::Progress(event)), Some(state)));
+                }
+                done = &mut state.done, if state.has_ended => {
+                    let done = done.map_err(ApiError::internal).and_then(|done| done);
+                    return Some((item(last_event(done, state.result)), None));
+                }
+                () = tokio::time::sleep(HEARTBEAT) => return Some((Item::Heartbeat, Some(state))),
+                () = state.app.stopping.cut_off() => return Some((stopped(state.result), None)),
             }
-            () = app.stopping.cut_off() => Some((stopped(result), None)),
         }
     })
 }
