@@ -305,3 +305,81 @@ async fn ports_are_checked() {
     assert_eq!(ill["state"], "unhealthy");
     server.stop().await;
 }
+
+/// The commands of all executions, also of those that have ended.
+async fn commands(target: &Target) -> Vec<String> {
+    let list = target.get("/api/process/list?all=true").await.ok();
+    list["processes"].as_array().unwrap().iter().map(|process| text(&process["command"])).collect()
+}
+
+/// Waits until no record of a check exists.
+async fn until_no_check(target: &Target) {
+    target
+        .until("/api/process/list?all=true", |list| {
+            let all = list["processes"].as_array().unwrap();
+            all.iter().all(|process| !text(&process["command"]).contains("check-marker"))
+        })
+        .await;
+}
+
+/// The body of a service whose check does not end in time.
+fn with_slow_check(server: &ServerProcess, id: &str, command: &str) -> Value {
+    let begun = server.folder().join(format!("{id}-begun"));
+    let check = format!(": check-marker; touch {}; sleep 300", begun.display());
+    let check = json!({"command": check, "intervalMs": 100, "timeoutMs": 60_000});
+    json!({"command": command, "serviceId": id, "healthCheck": check})
+}
+
+async fn until_checked(server: &ServerProcess, id: &str) {
+    let begun = server.folder().join(format!("{id}-begun"));
+    let deadline = std::time::Instant::now() + sandcrab_conformance::http::TEST_TIMEOUT;
+    while !begun.exists() {
+        assert!(std::time::Instant::now() < deadline, "the check of {id} has not begun");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// By a stop, a deletion, and a crash of the server. None of them waits for the check.
+#[tokio::test(flavor = "multi_thread")]
+async fn interrupted_checks_leave_no_records() {
+    let mut server = ServerProcess::start(&[]).await;
+    let target = server.target.clone();
+    // More than there are places for checks.
+    for round in 0..20 {
+        let id = format!("s{round}");
+        start(&target, with_slow_check(&server, &id, "sleep 300")).await;
+        until_checked(&server, &id).await;
+        let begun = std::time::Instant::now();
+        match round % 2 {
+            0 => drop(target.post(&format!("/api/service/{id}/stop"), json!({})).await.ok()),
+            _ => drop(target.delete(&format!("/api/service/{id}")).await.ok()),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "it waits for the check");
+    }
+    until_no_check(&target).await;
+    start(&target, with_slow_check(&server, "last", "sleep 300")).await;
+    until_checked(&server, "last").await;
+    std::fs::remove_file(server.folder().join("last-begun")).unwrap();
+    server.crash();
+    server.restart().await;
+    // The next server has a check of its own.
+    until_checked(&server, "last").await;
+    target.delete("/api/service/last").await.ok();
+    until_no_check(&target).await;
+    assert!(!commands(&target).await.is_empty());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_of_a_service_that_ends_leave_no_records() {
+    let server = ServerProcess::start(&[]).await;
+    let target = server.target.clone();
+    let go = server.folder().join("go");
+    let command = format!("until [ -e {} ]; do sleep 0.05; done; exit 3", go.display());
+    start(&target, with_slow_check(&server, "ends", &command)).await;
+    until_checked(&server, "ends").await;
+    std::fs::write(go, "").unwrap();
+    until(&target, "ends", |service| service["state"] == "failed").await;
+    until_no_check(&target).await;
+    server.stop().await;
+}

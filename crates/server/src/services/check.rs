@@ -3,18 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandcrab_engine::{CommandSpec, EndReason, Execution, LeftoverPolicy, ListeningPort, StartError};
-use tokio::sync::{Mutex, Semaphore};
+use sandcrab_engine::{CommandSpec, EndReason, Execution, LeftoverPolicy, ListeningPort};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::registry::Services;
 use crate::app::App;
+use crate::error::ApiError;
 use crate::ports::probe::{self, Expected};
+use crate::unrecorded::{Abandoned, Unrecorded};
 
 /// Maximum number of checks at the same time. Others wait.
 pub(super) const MAX_CONCURRENT_CHECKS: usize = 16;
 /// Maximum size of the output of a check command in an error.
 const MAX_ERROR_BYTES: usize = 512;
+/// Maximum size of the output of a check command that is read, for each stream.
+const MAX_OUTPUT_BYTES: usize = 4 << 10;
 /// Minimum time between two lists of ports.
 const LIST_INTERVAL: Duration = Duration::from_millis(250);
 /// Time for which it is known that a port belongs to an execution.
@@ -42,14 +46,14 @@ pub(super) enum Probe {
 /// What all checks of a server share.
 #[derive(Debug)]
 pub(super) struct Checks {
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     /// The newest list of ports, and the time before it was made.
     ports: Mutex<Option<(Instant, Arc<[ListeningPort]>)>>,
 }
 
 impl Default for Checks {
     fn default() -> Self {
-        Self { permits: Semaphore::new(MAX_CONCURRENT_CHECKS), ports: Mutex::default() }
+        Self { permits: Arc::new(Semaphore::new(MAX_CONCURRENT_CHECKS)), ports: Mutex::default() }
     }
 }
 
@@ -96,7 +100,7 @@ impl Checker {
         let app = App::clone(&self.app);
         let Services { checks, .. } = &app.services;
         // The semaphore is never closed.
-        let _permit = checks.permits.acquire().await;
+        let permit = Arc::clone(&checks.permits).acquire_owned().await.ok();
         match self.check.probe.clone() {
             Probe::Port { port, expected } => {
                 let begun = Instant::now();
@@ -110,7 +114,7 @@ impl Checker {
                 self.owner_known_at = Some(begun);
                 Ok(())
             }
-            Probe::Command(_) => self.run_command().await,
+            Probe::Command(_) => self.run_command(permit).await,
         }
     }
 
@@ -132,27 +136,30 @@ impl Checker {
         }
     }
 
-    async fn run_command(&self) -> Result<(), String> {
+    /// Runs the command. If this is cancelled, the command is ended, and its permit is free only then.
+    async fn run_command(&self, permit: Option<OwnedSemaphorePermit>) -> Result<(), String> {
         let Some(spec) = self.command.clone() else { return Ok(()) };
         let mut spec = spec;
         spec.timeout = Some(self.check.timeout);
         spec.timeout_grace = Duration::ZERO;
         spec.leftovers = LeftoverPolicy::Kill;
         spec.background = false;
-        let engine = &self.app.sandbox.engine;
-        let outcome =
-            engine.run(spec).await.map_err(|e: StartError| format!("the check failed to start: {e}"))?;
-        // Checks would fill the list of executions. A record that a client reads is left to retention.
-        drop(engine.forget(outcome.execution.id()));
-        if outcome.end.exit_code == Some(0) && outcome.end.reason == EndReason::Exited {
+        let failed = |error: ApiError| format!("the check failed to start: {}", error.message());
+        // Records of checks would fill the list of executions.
+        let command = Unrecorded::start(&self.app, spec, Abandoned::Ends, permit).await.map_err(failed)?;
+        let end = command.wait().await.map_err(|error| failed(error.into()))?;
+        let output = command.output(MAX_OUTPUT_BYTES).unwrap_or_default();
+        command.finish();
+        if end.exit_code == Some(0) && end.reason == EndReason::Exited {
             return Ok(());
         }
-        let how = match (outcome.end.reason, outcome.end.exit_code) {
+        let how = match (end.reason, end.exit_code) {
             (EndReason::Timeout, _) => format!("the check command took longer than {:?}", self.check.timeout),
             (_, Some(code)) => format!("the check command exited with code {code}"),
             (_, None) => "the check command ended for an unknown reason".to_owned(),
         };
-        let (stderr, stdout) = (outcome.stderr(), outcome.stdout());
+        let [stderr, stdout] =
+            [&output.stderr.bytes, &output.stdout.bytes].map(|bytes| String::from_utf8_lossy(bytes));
         let said = if stderr.trim().is_empty() { stdout } else { stderr };
         let said = said.trim();
         let said = &said[..said.floor_char_boundary(MAX_ERROR_BYTES)];
