@@ -306,6 +306,35 @@ async fn ports_are_checked() {
     server.stop().await;
 }
 
+/// A stopped service with the same id is replaced, but not by one that cannot be started.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_start_keeps_the_stopped_service() {
+    let mut server = ServerProcess::start(&[]).await;
+    let target = server.target.clone();
+    start(&target, json!({"command": "sleep 300", "serviceId": "web"})).await;
+    target.post("/api/service/web/stop", json!({})).await.ok();
+    let before = target.get("/api/service/web").await.ok()["service"].take();
+    for _ in 0..2 {
+        let body = json!({"command": "/no/such/program", "args": [], "serviceId": "web"});
+        target.post("/api/service/start", body).await.refused(404, "COMMAND_NOT_FOUND");
+        assert_eq!(target.get("/api/service/web").await.ok()["service"], before);
+    }
+    server.crash();
+    server.restart().await;
+    let after = target.get("/api/service/web").await.ok()["service"].take();
+    assert_eq!((&after["command"], &after["state"]), (&json!("sleep 300"), &json!("stopped")));
+    target.post("/api/service/web/restart", json!({})).await.ok();
+    until(&target, "web", |service| service["state"] == "running").await;
+    // One that can be started replaces it.
+    target.post("/api/service/web/stop", json!({})).await.ok();
+    start(&target, json!({"command": "sleep 301", "serviceId": "web"})).await;
+    server.crash();
+    server.restart().await;
+    assert_eq!(until(&target, "web", |_| true).await["command"], "sleep 301");
+    target.delete("/api/service/web?signal=KILL").await.ok();
+    server.stop().await;
+}
+
 /// The commands of all executions, also of those that have ended.
 async fn commands(target: &Target) -> Vec<String> {
     let list = target.get("/api/process/list?all=true").await.ok();

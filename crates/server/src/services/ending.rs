@@ -55,12 +55,20 @@ impl Task {
     /// Accepts a request of a client. It is on the disk when this returns, so it is not undone by a crash.
     pub(super) async fn accept(&mut self, command: Command) {
         match command {
-            Command::Replace { reply } => {
+            Command::Replace { reply, put_back } => {
                 if let Some(execution) = self.live_execution() {
                     drop(execution.kill(SIGKILL, Duration::ZERO).await);
                 }
-                self.is_over = true;
                 drop(reply.send(Ok(KillReceipt::default())));
+                let Ok(done) = put_back.await else {
+                    self.is_over = true;
+                    return;
+                };
+                if let Err(error) = self.save().await {
+                    tracing::warn!(service = self.record.id, %error, "the record of a service cannot be written");
+                }
+                // The new task has ended.
+                let _ = done.send(());
             }
             Command::End { then: asked, signal, grace, reply } => {
                 let before = self.record.phase;
@@ -158,6 +166,7 @@ impl Task {
         if then >= AfterEnd::Stop {
             // They wait for a start that was interrupted.
             if let Some(reply) = self.begun.take() {
+                self.former = None;
                 drop(reply.send(Err(superseded())));
                 self.publish();
             }

@@ -82,11 +82,11 @@ impl Handle {
         self.command(Command::End { then, signal, grace, reply }, answer).await
     }
 
-    /// Ends the task, and the current execution, and leaves the record to another task.
-    pub(super) async fn replace(&self) {
+    /// Ends the current execution, and leaves the record to another task, unless that puts it back.
+    pub(super) async fn replace(&self, put_back: oneshot::Receiver<oneshot::Sender<()>>) {
         let (reply, answer) = oneshot::channel();
         // A task that has ended has nothing left.
-        drop(self.command(Command::Replace { reply }, answer).await);
+        drop(self.command(Command::Replace { reply, put_back }, answer).await);
     }
 
     async fn command(
@@ -140,6 +140,14 @@ impl Services {
         let mut table = self.table();
         if table.get(id).is_some_and(|found| Arc::ptr_eq(found, handle)) {
             table.remove(id);
+        }
+    }
+
+    /// Gives an id back to the service that had it before.
+    pub(super) fn put_back(&self, id: &str, new: &Arc<Handle>, former: Arc<Handle>) {
+        let mut table = self.table();
+        if table.get(id).is_some_and(|found| Arc::ptr_eq(found, new)) {
+            table.insert(id.to_owned(), former);
         }
     }
 

@@ -34,8 +34,35 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) enum Command {
     /// Ends the current execution.
     End { then: AfterEnd, signal: i32, grace: Duration, reply: EndReply },
-    /// Ends the task without touching the record, which another task writes.
-    Replace { reply: EndReply },
+    /// Ends the current execution, and then the task without touching the record, which another task writes. If that one
+    /// fails, it sends where to report that the record is as it was.
+    Replace { reply: EndReply, put_back: oneshot::Receiver<oneshot::Sender<()>> },
+}
+
+/// The service whose id a new one has, until the first start of that.
+#[derive(Debug)]
+pub(super) struct Former {
+    handle: Arc<Handle>,
+    put_back: oneshot::Sender<oneshot::Sender<()>>,
+}
+
+impl Former {
+    /// Takes the place of a service.
+    async fn replace(handle: Arc<Handle>) -> Self {
+        let (put_back, receiver) = oneshot::channel();
+        handle.replace(receiver).await;
+        Self { handle, put_back }
+    }
+
+    /// Lets it continue, with its record. Returns false if it has ended.
+    async fn put_back(self, id: &str, new: &Arc<Handle>, app: &App) -> bool {
+        let (done, is_done) = oneshot::channel();
+        if self.put_back.send(done).is_err() || is_done.await.is_err() {
+            return false;
+        }
+        app.services.put_back(id, new, self.handle);
+        true
+    }
 }
 
 /// Why another execution begins.
@@ -62,6 +89,7 @@ pub(super) struct Task {
     /// The reply to the request that created the service, until the first start.
     pub(super) begun: Option<oneshot::Sender<Result<(), ApiError>>>,
     replaces: Option<Arc<Handle>>,
+    pub(super) former: Option<Former>,
     /// Accepted requests to end the current execution.
     pub(super) pending: Vec<PendingEnd>,
     /// The phase before the current end, if nothing ran in it.
@@ -92,6 +120,7 @@ impl Task {
             observed: ObservedHealth::default(),
             begun: None,
             replaces: None,
+            former: None,
             pending: Vec::new(),
             idle_before: None,
             restarting: Vec::new(),
@@ -112,7 +141,7 @@ impl Task {
     /// Runs until the service is removed or the server stops.
     pub(super) async fn run(mut self) {
         if let Some(replaced) = self.replaces.take() {
-            replaced.replace().await;
+            self.former = Some(Former::replace(replaced).await);
         }
         if self.begun.is_some()
             && let Err(error) = self.save().await
@@ -184,12 +213,18 @@ impl Task {
         })
     }
 
-    /// The first start failed: there is no service.
+    /// The first start failed: there is no service, or the one that had the id before.
     async fn refuse(&mut self, error: ApiError) {
         self.is_removed = true;
         self.is_over = true;
-        drop(self.remove_record().await);
-        self.app.services.forget(&self.record.id, &self.handle);
+        let is_back = match self.former.take() {
+            Some(former) => former.put_back(&self.record.id, &self.handle, &self.app).await,
+            None => false,
+        };
+        if !is_back {
+            drop(self.remove_record().await);
+            self.app.services.forget(&self.record.id, &self.handle);
+        }
         let reply = self.begun.take();
         self.publish();
         if let Some(reply) = reply {
@@ -224,6 +259,7 @@ impl Task {
                 self.record.set_error(None);
                 let begun = self.begun.take();
                 self.set_phase(Phase::Running { started_at }).await;
+                self.former = None;
                 if let Some(reply) = begun {
                     // The client may have left.
                     drop(reply.send(Ok(())));
