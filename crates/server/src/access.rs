@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
 use sandcrab_api::ErrorCode;
 use subtle::ConstantTimeEq;
 
@@ -121,9 +121,37 @@ impl AccessPolicy {
 
     /// Whether a value of `Authorization` contains the token of the API.
     pub(crate) fn is_own_token(&self, authorization: &HeaderValue) -> bool {
-        let given = authorization.as_bytes();
-        let scheme = given.get(..7).unwrap_or_default();
-        scheme.eq_ignore_ascii_case(b"bearer ") && self.is_token(given[7..].trim_ascii())
+        let Some((scheme, token)) = authorization.as_bytes().split_at_checked(6) else { return false };
+        let is_bearer = scheme.eq_ignore_ascii_case(b"bearer") && token.starts_with(b" ");
+        is_bearer && self.is_token(token.trim_ascii())
+    }
+
+    /// Whether a value of `Authorization` has the token of the API in any spelling, also one that the API does not accept.
+    pub(crate) fn mentions_token(&self, authorization: &HeaderValue) -> bool {
+        let given = authorization.as_bytes().trim_ascii();
+        let is_separator = |byte: &u8| byte.is_ascii_whitespace() || b",;=\"'".contains(byte);
+        let without_scheme = given.splitn(2, u8::is_ascii_whitespace).nth(1).unwrap_or_default();
+        // The user name or the password of `Basic`.
+        let mut is_encoded = given.split(is_separator).any(|word| {
+            let text: Vec<u8> = word.iter().copied().filter(|byte| *byte != b'=').collect();
+            let decoded =
+                BASE64_STANDARD_NO_PAD.decode(&text).or_else(|_| BASE64_URL_SAFE_NO_PAD.decode(&text));
+            decoded.is_ok_and(|pair| {
+                let at = pair.iter().position(|byte| *byte == b':').unwrap_or(pair.len());
+                [&pair[..at], pair.get(at + 1..).unwrap_or_default()].iter().any(|part| self.is_token(part))
+            })
+        });
+        is_encoded |= given.split(is_separator).any(|word| self.is_token(word));
+        is_encoded || self.is_token(given) || self.is_token(without_scheme.trim_ascii())
+    }
+
+    /// Whether a subprotocol is the token of the API in any spelling.
+    pub(crate) fn is_token_protocol(&self, protocol: &[u8]) -> bool {
+        let Some(dot) = protocol.iter().position(|byte| *byte == b'.') else { return false };
+        let (prefix, rest) = (protocol[..=dot].to_ascii_lowercase(), &protocol[dot + 1..]);
+        let unpadded = &rest[..rest.len() - rest.iter().rev().take_while(|byte| **byte == b'=').count()];
+        token_in(&[&prefix, rest].concat()).is_some_and(|token| self.is_token(&token))
+            || token_in(&[&prefix, unpadded].concat()).is_some_and(|token| self.is_token(&token))
     }
 
     fn check_token(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use axum::http::header::{self, Entry};
+use axum::http::header;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 use super::settings::PreviewScheme;
-use crate::access::{AccessPolicy, token_in};
+use crate::access::AccessPolicy;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -88,8 +88,18 @@ pub(super) fn to_program(headers: &mut HeaderMap, forwarded: ForwardedRequest<'_
         Some(IpAddr::V6(client)) => format!("\"[{client}]\""),
         None => "unknown".into(),
     };
+    if !is_complete(headers, &FORWARDED, false) {
+        headers.remove(FORWARDED);
+    }
     append(headers, FORWARDED, &format!("for={client};host=\"{host}\";proto={}", forwarded.scheme.as_str()));
-    let version = if forwarded.version == Version::HTTP_2 { "2.0" } else { "1.1" };
+    let version = match forwarded.version {
+        Version::HTTP_09 | Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2.0",
+        _ => "1.1",
+    };
+    if !is_complete(headers, &header::VIA, true) {
+        headers.remove(header::VIA);
+    }
     append(headers, header::VIA, &format!("{version} {}", forwarded.via));
 }
 
@@ -125,23 +135,32 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
 
 /// Removes the token of the API: a client that sends it by mistake must not give it to a program.
 fn remove_api_token(headers: &mut HeaderMap, access: &AccessPolicy) {
-    if let Entry::Occupied(entry) = headers.entry(header::AUTHORIZATION)
-        && entry.iter().any(|value| access.is_own_token(value))
-    {
-        entry.remove();
+    if headers.get_all(header::AUTHORIZATION).iter().any(|value| access.mentions_token(value)) {
+        retain(headers, &header::AUTHORIZATION, |value| !access.mentions_token(value));
     }
     let name = header::SEC_WEBSOCKET_PROTOCOL;
-    let is_token =
-        |protocol: &str| token_in(protocol.as_bytes()).is_some_and(|token| access.is_token(&token));
-    if !tokens(headers, &name).any(is_token) {
+    let offered =
+        || headers.get_all(&name).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let is_token = |protocol: &&[u8]| access.is_token_protocol(protocol.trim_ascii());
+    if !offered().any(|protocol| is_token(&protocol)) {
         return;
     }
-    let kept = tokens(headers, &name).filter(|protocol| !is_token(protocol)).collect::<Vec<_>>().join(", ");
+    let kept: Vec<_> = offered().filter(|protocol| !is_token(protocol)).map(<[u8]>::trim_ascii).collect();
+    let kept = kept.join(&b", "[..]);
     headers.remove(&name);
-    if let Ok(kept) = HeaderValue::from_str(&kept)
+    if let Ok(kept) = HeaderValue::from_bytes(&kept)
         && !kept.is_empty()
     {
         headers.insert(name, kept);
+    }
+}
+
+/// Removes some values of a header.
+fn retain(headers: &mut HeaderMap, name: &HeaderName, is_kept: impl Fn(&HeaderValue) -> bool) {
+    let kept: Vec<_> = headers.get_all(name).iter().filter(|value| is_kept(value)).cloned().collect();
+    headers.remove(name);
+    for value in kept {
+        headers.append(name.clone(), value);
     }
 }
 
@@ -154,6 +173,25 @@ fn join_cookies(headers: &mut HeaderMap) {
     if let Ok(joined) = HeaderValue::from_bytes(&all.join(&b"; "[..])) {
         headers.insert(header::COOKIE, joined);
     }
+}
+
+/// Whether all quoted texts, and with `has_comments` all comments, of a list end in it. Otherwise an entry that is appended
+/// would be a part of them.
+fn is_complete(headers: &HeaderMap, name: &HeaderName, has_comments: bool) -> bool {
+    let (mut is_quoted, mut depth, mut is_cut) = (false, 0_usize, false);
+    for value in headers.get_all(name) {
+        let mut bytes = value.as_bytes().iter();
+        while let Some(byte) = bytes.next() {
+            match byte {
+                b'\\' if is_quoted || depth > 0 => is_cut |= bytes.next().is_none(),
+                b'"' if depth == 0 => is_quoted = !is_quoted,
+                b'(' if has_comments && !is_quoted => depth += 1,
+                b')' if has_comments && !is_quoted => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+    !is_quoted && depth == 0 && !is_cut
 }
 
 /// Appends an entry to a list.
@@ -188,9 +226,12 @@ mod tests {
         map
     }
 
-    fn changed(headers: &[(&'static str, &str)], client: Option<&str>) -> HeaderMap {
+    fn access() -> AccessPolicy {
         let access = Access { token: Some("api-token".into()), ..Access::default() };
-        let access = AccessPolicy::new(&access, &Listen::Unix("/s".into()));
+        AccessPolicy::new(&access, &Listen::Unix("/s".into()))
+    }
+
+    fn changed(headers: &[(&'static str, &str)], client: Option<&str>) -> HeaderMap {
         let mut headers = map(headers);
         let host = HeaderValue::from_static("8080-local-x.localhost:7070");
         let forwarded = ForwardedRequest {
@@ -200,7 +241,7 @@ mod tests {
             version: Version::HTTP_11,
             via: "sandcrab-1",
         };
-        to_program(&mut headers, forwarded, &access);
+        to_program(&mut headers, forwarded, &access());
         headers
     }
 
@@ -284,17 +325,79 @@ mod tests {
 
     #[test]
     fn only_the_token_of_the_api_is_removed() {
-        assert!(!changed(&[("authorization", "bearer api-token")], None).contains_key("authorization"));
-        for own in ["Bearer other", "Basic YTpi"] {
+        for spelling in [
+            "bearer api-token",
+            "Bearer\tapi-token",
+            "Bearer \t  api-token\t",
+            "BEARER api-token, Basic x",
+            "api-token",
+            "Token api-token",
+            "Bearer \"api-token\"",
+            "Bearer token=\"api-token\"",
+            // user:api-token, api-token: and api-token
+            "Basic dXNlcjphcGktdG9rZW4=",
+            "Basic YXBpLXRva2VuOg==",
+            "Basic YXBpLXRva2Vu",
+        ] {
+            let headers = changed(&[("authorization", spelling), ("authorization", "Bearer other")], None);
+            let kept: Vec<_> = headers.get_all("authorization").iter().collect();
+            assert_eq!(kept, ["Bearer other"], "{spelling:?}");
+        }
+        for own in ["Bearer other", "Basic YTpi", "Bearer api-token-2", "Bearer not-api-token", "Bearer"] {
             assert_eq!(changed(&[("authorization", own)], None)["authorization"], own);
         }
-        for own in ["bearer.api-token", "bearer64.YXBpLXRva2Vu"] {
+        for own in
+            ["bearer.api-token", "Bearer.api-token", "bearer64.YXBpLXRva2Vu", "BEARER64.YXBpLXRva2Vu=="]
+        {
             let offered = format!("chat, {own}, bearer.x");
             let headers = changed(&[("sec-websocket-protocol", &offered)], None);
             assert_eq!(headers["sec-websocket-protocol"], "chat, bearer.x");
         }
         let headers = changed(&[("sec-websocket-protocol", "bearer.api-token")], None);
         assert!(!headers.contains_key("sec-websocket-protocol"));
+        // Beside a name that is not text.
+        let mut headers = map(&[]);
+        let offered = HeaderValue::from_bytes(b"chat\xff, bearer.api-token").unwrap();
+        headers.insert("sec-websocket-protocol", offered);
+        remove_api_token(&mut headers, &access());
+        assert_eq!(headers["sec-websocket-protocol"].as_bytes(), b"chat\xff");
+    }
+
+    /// An open quote or comment of the client ends after the entry that is appended.
+    #[test]
+    fn entries_of_clients_do_not_swallow_that_of_the_server() {
+        let own = "for=10.0.0.7;host=\"8080-local-x.localhost:7070\";proto=http";
+        for open in ["for=\"1.2.3.4", "for=\"a\\\"", "for=\"a\\"] {
+            let headers = changed(&[("forwarded", "for=x"), ("forwarded", open)], Some("10.0.0.7"));
+            assert_eq!(headers["forwarded"], own, "{open}");
+        }
+        for closed in ["for=\"1.2.3.4\"", "for=\"a\\\"b\"", "for=a(b"] {
+            let headers = changed(&[("forwarded", closed)], Some("10.0.0.7"));
+            assert_eq!(headers["forwarded"], format!("{closed}, {own}"));
+        }
+        for open in ["1.1 a (b", "1.1 a (b (c)", "1.1 a (b\\)"] {
+            assert_eq!(changed(&[("via", open)], None)["via"], "1.1 sandcrab-1", "{open}");
+        }
+        assert_eq!(changed(&[("via", "1.1 a (b)")], None)["via"], "1.1 a (b), 1.1 sandcrab-1");
+    }
+
+    #[test]
+    fn the_version_of_the_request_is_named() {
+        let host = HeaderValue::from_static("x");
+        for (version, named) in
+            [(Version::HTTP_10, "1.0 s"), (Version::HTTP_11, "1.1 s"), (Version::HTTP_2, "2.0 s")]
+        {
+            let mut headers = HeaderMap::new();
+            let forwarded = ForwardedRequest {
+                host: &host,
+                client: None,
+                scheme: PreviewScheme::Http,
+                version,
+                via: "s",
+            };
+            to_program(&mut headers, forwarded, &access());
+            assert_eq!(headers["via"], named);
+        }
     }
 
     #[test]
