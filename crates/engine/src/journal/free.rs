@@ -34,6 +34,9 @@ const SLOTS_FOR_ONE_OPEN: u32 = 8;
 /// More are opened when at most this fraction of them is left.
 const LEFT_OPEN_DIVISOR: usize = 8;
 
+/// Number of slots after which a thread that opens more yields: commands need not wait for all of them to get this core.
+const OPENED_AT_ONCE: usize = 4;
+
 /// A free slot whose file is open.
 #[derive(Debug)]
 pub(crate) struct OpenSlot {
@@ -244,16 +247,20 @@ impl Opening {
     /// Opens them, and creates new ones.
     pub(crate) fn work(self) -> Opened {
         let mut opened = Opened { open: Vec::new(), closed: Vec::new() };
-        for slot in self.free {
-            // Commands need not wait for all of this to get this core.
-            std::thread::yield_now();
+        let yield_sometimes = |index: usize| {
+            if index.is_multiple_of(OPENED_AT_ONCE) {
+                std::thread::yield_now();
+            }
+        };
+        for (index, slot) in self.free.into_iter().enumerate() {
+            yield_sometimes(index);
             match open_free(&self.dir, slot) {
                 Ok(open) => opened.open.extend(open),
                 Err(_) => opened.closed.push(slot),
             }
         }
-        for slot in self.new.map(Slot) {
-            std::thread::yield_now();
+        for (index, slot) in self.new.map(Slot).enumerate() {
+            yield_sometimes(index);
             // A failure here has no effect: the next claim creates its own, or reports the error.
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
             let Ok(file) = open_segment(self.dir.as_fd(), slot, 0, flags) else { continue };

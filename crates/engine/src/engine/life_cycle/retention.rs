@@ -18,6 +18,8 @@ const IN_USE_GRAIN: Duration = Duration::from_millis(500);
 
 /// Maximum number of executions that a clean-up has taken out and not removed yet: the excess is counted without them.
 const CLEANED_AT_ONCE: usize = 64;
+/// Number of executions after which a clean-up yields: commands need not wait for the whole clean-up to get this core.
+const RETIRED_AT_ONCE: usize = 4;
 /// Number of finished executions over `max_count` beyond which each start removes some itself, and how many: on a busy
 /// machine the thread of the clean-up may not keep up.
 const MOST_BEHIND: usize = 2 * MAX_RECORDS_IN_GRACE;
@@ -119,10 +121,9 @@ impl Inner {
         loop {
             let expired = lock(&self.executions).take_expired(&policy, grace, CLEANED_AT_ONCE);
             let is_last = expired.gone.len() < CLEANED_AT_ONCE;
-            for tracked in expired.gone {
-                // Commands need not wait for the whole clean-up to get this core.
+            for some in expired.gone.chunks(RETIRED_AT_ONCE) {
                 std::thread::yield_now();
-                self.retire_execution(&tracked);
+                some.iter().for_each(|tracked| self.retire_execution(tracked));
             }
             if is_last {
                 return expired.passed_over;

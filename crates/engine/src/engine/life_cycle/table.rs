@@ -14,8 +14,9 @@ use crate::journal::{Decision, Excess, Expired, Finished, FinishedRecord, Retent
 /// The part of a digest that tells whether two requests are related; see [`CommandSpec::digest`].
 const KEY_DIGEST_BYTES: usize = 32;
 
-/// Number of just used records removed at a time when too many are kept for the grace period.
-const REMOVED_FROM_GRACE: usize = 64;
+/// Number of just used records removed at a time when too many are kept for the grace period. Half as many as slots are kept
+/// open: under steady use, new commands get the slots of removed ones, and no slot is closed and opened again.
+const REMOVED_FROM_GRACE: usize = 32;
 
 /// All executions of an engine.
 #[derive(Debug, Default)]
