@@ -172,6 +172,7 @@ pub struct UploadPartsRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The parts, at most 1,000.
+    #[serde(deserialize_with = "crate::object::list")]
     #[schema(max_items = 1000)]
     pub parts: Vec<UploadPart>,
     /// Resolve relative paths against the working directory of this session.

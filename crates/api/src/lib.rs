@@ -26,6 +26,7 @@ pub mod execute;
 pub mod file;
 pub mod frame;
 pub mod git;
+mod json_error;
 mod message;
 mod object;
 pub mod port;
@@ -42,6 +43,7 @@ pub mod watch;
 mod wire_enum;
 
 pub use error::{ErrorBody, ErrorCode};
+pub use json_error::JsonProblem;
 pub use message::without_error_number;
 pub use object::Object;
 pub use time::Timestamp;

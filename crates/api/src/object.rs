@@ -28,6 +28,15 @@ where
     Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(value)| value))
 }
 
+/// Like [`Object`], for a list of structs.
+pub(crate) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Vec::<Object<T>>::deserialize(deserializer)?.into_iter().map(|Object(value)| value).collect())
+}
+
 struct Fields<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
@@ -58,6 +67,8 @@ mod tests {
                 .to_string()
                 .contains("expected an object")
         );
+        let part = serde_json::from_str::<crate::backup::UploadPartsRequest>(r#"{"parts":[[1,"x",2,3]]}"#);
+        assert!(part.unwrap_err().to_string().contains("expected an object"));
         assert!(read(r#"{"command":"true","limits":null}"#).unwrap().limits.is_none());
     }
 }

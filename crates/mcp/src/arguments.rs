@@ -1,5 +1,6 @@
 //! Arguments of tools: from JSON to types.
 
+use sandcrab_client::api::JsonProblem;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -11,11 +12,13 @@ pub(crate) fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Resul
     let given = arguments.into_iter().filter(|(_, value)| !value.is_null()).collect();
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
         let path = error.path().to_string();
-        let why = error.inner();
-        ToolError::argument(if path == "." {
-            format!("invalid arguments: {why}")
+        let JsonProblem { field, message } = JsonProblem::new(error.inner(), false);
+        let path = Some(path).filter(|path| path != ".");
+        let name = path.into_iter().chain(field).collect::<Vec<_>>().join(".");
+        ToolError::argument(if name.is_empty() {
+            format!("invalid arguments: {message}")
         } else {
-            format!("invalid argument `{path}`: {why}")
+            format!("invalid argument `{name}`: {message}")
         })
     })
 }
@@ -41,10 +44,10 @@ mod tests {
 
     #[test]
     fn errors_name_the_argument() {
-        assert!(message(json!({})).contains("missing field `command`"));
+        assert_eq!(message(json!({})), "invalid argument `command`: required, but not given");
         assert!(
             message(json!({"command": "x", "count": "y"}))
-                .starts_with("invalid argument `count`: invalid type")
+                .starts_with("invalid argument `count`: expected a whole number")
         );
         let unknown = message(json!({"comand": "x"}));
         assert!(unknown.contains("unknown field `comand`, expected `command` or `count`"), "{unknown}");

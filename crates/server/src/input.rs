@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_ENCODING};
 use axum::http::request::Parts;
 use bytes::Bytes;
-use sandcrab_api::Object;
+use sandcrab_api::{JsonProblem, Object};
 use sandcrab_engine::{Execution, ExecutionId, Session, SessionId, Terminal};
 use serde::de::DeserializeOwned;
 use tracing::Span;
@@ -76,11 +76,8 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().to_string();
         let field = if matches!(path.as_str(), "." | "?") { "body" } else { &path };
-        if SECRET_FIELDS.contains(&path.split(['.', '[']).next().unwrap_or_default()) {
-            return ApiError::invalid(field, "invalid type; see the API document");
-        }
-        let message = e.inner().to_string();
-        match unknown_field(&message) {
+        let is_secret = SECRET_FIELDS.contains(&path.split(['.', '[']).next().unwrap_or_default());
+        match unknown_field(&e.inner().to_string()) {
             Some((name, known)) => {
                 let parent = path.strip_suffix(name).unwrap_or("").trim_end_matches('.');
                 let name = if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
@@ -93,10 +90,19 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
                     .collect();
                 ApiError::unknown("field", &name, known.iter().map(String::as_str))
             }
-            None => ApiError::invalid(field, message),
+            None => {
+                let problem = JsonProblem::new(e.inner(), is_secret);
+                match problem.field {
+                    Some(name) if field == "body" => ApiError::invalid(&name, problem.message),
+                    Some(name) => ApiError::invalid(&format!("{field}.{name}"), problem.message),
+                    // The syntax of the whole document.
+                    None if e.inner().is_data() => ApiError::invalid(field, problem.message),
+                    None => ApiError::invalid("body", problem.message),
+                }
+            }
         }
     })?;
-    json.end().map_err(|e| ApiError::invalid("body", e))?;
+    json.end().map_err(|e| ApiError::invalid("body", JsonProblem::new(&e, false).message))?;
     Ok(value)
 }
 

@@ -265,6 +265,14 @@ pub(crate) fn errors(operation: &str) -> Option<impl Iterator<Item = ErrorCode>>
     Some(ErrorCode::ALL.iter().copied().filter(move |code| all.clone().any(|other| other == *code)))
 }
 
+/// Returns the methods that a route supports.
+pub(crate) fn methods(route: &str) -> Vec<&'static str> {
+    let names = ERRORS.iter().filter_map(|(name, _)| name.split_once(' '));
+    let of_route = names.filter(|(_, path)| *path == route).map(|(method, _)| method);
+    // The router responds to HEAD as to GET, without the body.
+    of_route.flat_map(|method| if method == "GET" { vec!["GET", "HEAD"] } else { vec![method] }).collect()
+}
+
 /// Returns the name of an operation in [`ERRORS`] and in the document: method and route.
 fn name(method: &Method, route: &str) -> String {
     let method = if method == Method::HEAD { &Method::GET } else { method };

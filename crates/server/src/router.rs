@@ -1,7 +1,7 @@
 //! The routes and the OpenAPI document, generated from one list.
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request};
 use axum::http::Uri;
 use sandcrab_api::ErrorCode;
 use sandcrab_api::frame::{ClientFrame, ServerFrame};
@@ -20,6 +20,9 @@ use crate::routes::{
     terminal_socket, watch,
 };
 use crate::{document, operations};
+
+/// Maximum number of characters of a path in a message.
+const MAX_SHOWN_PATH_CHARS: usize = 200;
 
 /// The routes and schemas of the OpenAPI document.
 #[derive(OpenApi)]
@@ -131,7 +134,7 @@ pub(crate) struct Routes {
     pub(crate) is_native: bool,
 }
 
-/// Builds the router of all routes. This is the only code that knows the mode: others must not depend on it.
+/// Builds the router of all routes. This is the only code that depends on the mode: others must not depend on it.
 pub(crate) fn router(app: &App, compat: Option<&Compat>) -> Routes {
     let (routes, _) = routes().split_for_parts();
     let routes = routes
@@ -155,12 +158,17 @@ fn layered(routes: Router<App>, app: &App) -> Router {
 }
 
 async fn not_found(uri: Uri) -> ApiError {
-    let path: String = uri.path().chars().take(200).collect();
+    let path: String = uri.path().chars().take(MAX_SHOWN_PATH_CHARS).collect();
     ApiError::new(ErrorCode::RouteNotFound, format!("route {path} not found"))
         .suggest("GET /openapi.json lists the routes")
 }
 
 pub(crate) async fn method_not_allowed(request: Request) -> ApiError {
-    let message = format!("{} does not take {}", request.uri().path(), request.method());
-    ApiError::new(ErrorCode::MethodNotAllowed, message).suggest("GET /openapi.json lists the routes")
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let allowed = operations::methods(route);
+    let path: String = request.uri().path().chars().take(MAX_SHOWN_PATH_CHARS).collect();
+    let message = format!("{path} does not support {}; use {}", request.method(), allowed.join(" or "));
+    ApiError::new(ErrorCode::MethodNotAllowed, message)
+        .with("allowed", allowed)
+        .suggest("GET /openapi.json lists the routes")
 }

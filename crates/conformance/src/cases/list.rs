@@ -188,6 +188,7 @@ macro_rules! every_case {
                 fields_of_the_reference
                 unknown_fields
                 unknown_fields_of_every_route
+                invalid_values_are_explained
                 unknown_queries
                 options_without_effect
                 missing_content_type

@@ -211,6 +211,63 @@ pub(super) async fn unknown_fields_of_every_route(target: Target) {
     target.delete_session(&session).await;
 }
 
+/// Values of another type, in every field of every route: the error is in words of JSON, not in those of a parser.
+pub(super) async fn invalid_values_are_explained(target: Target) {
+    let document = target.get("/openapi.json").await.ok();
+    let session = target.new_session().await;
+    let process = target.start(json!({"command": "sleep 300"})).await;
+    let terminal = target.terminal(json!({"command": "sleep 300"})).await;
+    let service = target.post("/api/service/start", json!({"command": "sleep 300"})).await.ok();
+    let service = text(&service["serviceId"]);
+    let mut count = 0;
+    for (path, operations) in document["paths"].as_object().into_iter().flatten() {
+        let schema = &operations["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+        let Some(name) = schema.as_str().and_then(|schema| schema.rsplit('/').next()) else { continue };
+        let id = match path.split('/').nth(2) {
+            Some("process") => &process,
+            Some("terminal") => &terminal,
+            Some("service") => &service,
+            _ => &session,
+        };
+        let schema = &document["components"]["schemas"][name];
+        for field in schema["properties"].as_object().into_iter().flatten().map(|(field, _)| field) {
+            // No field takes any of them, so the requests have no effect.
+            for value in [json!([[]]), json!({"x": {}}), json!(-1.5)] {
+                let answer = target.post(path.replace("{id}", id), json!({ field: value })).await;
+                let message = text(&answer.json()["message"]);
+                for word in [
+                    "invalid length",
+                    "u8",
+                    "u16",
+                    "u32",
+                    "u64",
+                    "usize",
+                    "i32",
+                    "i64",
+                    "f64",
+                    "invalid type",
+                    "invalid value",
+                    "variant",
+                    "struct ",
+                    "sequence",
+                    "a map",
+                    "tagged",
+                    " at line ",
+                    "see the API document",
+                ] {
+                    assert!(!message.contains(word), "{path} {field} {value}: {message}");
+                }
+                count += usize::from(message.contains("expected "));
+            }
+        }
+    }
+    assert!(count > 300, "only {count} messages say what is expected");
+    target.delete(format!("/api/service/{service}")).await.ok();
+    target.delete_terminal(&terminal).await;
+    target.kill(&process).await;
+    target.delete_session(&session).await;
+}
+
 /// The same for query parameters, on every route.
 pub(super) async fn unknown_queries(target: Target) {
     let id = target.start(json!({"command": "true"})).await;
@@ -336,7 +393,12 @@ pub(super) async fn unsupported_method(target: Target) {
         ("GET", "/api/process/kill-all"),
     ] {
         let answer = target.send(Request::new(method, path)).await;
-        answer.refused(405, "METHOD_NOT_ALLOWED");
+        let refusal = answer.refused(405, "METHOD_NOT_ALLOWED");
+        let named = answer.header("allow").unwrap_or_default().split(',').map(str::trim);
+        let message = text(&refusal["message"]);
+        for allowed in named.filter(|name| !name.is_empty()) {
+            assert!(message.contains(allowed), "{method} {path}: {refusal}");
+        }
         assert!(answer.header("allow").is_some(), "{method} {path} does not say what is allowed");
     }
 }

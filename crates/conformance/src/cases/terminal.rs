@@ -145,7 +145,7 @@ pub(super) async fn invalid_requests(target: Target) {
     for (route, body, field) in [
         ("resize", json!({"cols": 0, "rows": 1}), "cols"),
         ("resize", json!({"cols": 1, "rows": 1001}), "rows"),
-        ("resize", json!({"cols": 1}), "body"),
+        ("resize", json!({"cols": 1}), "rows"),
         ("resize", json!({"cols": 1, "rows": 1, "x": 1}), "x"),
         ("input", json!({}), "text"),
         ("input", json!({"keys": ["enter", "entr"]}), "keys[1]"),

@@ -6,9 +6,9 @@ use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use hyper::body::Body as _;
-use sandcrab_api::ErrorCode;
 use sandcrab_api::execute::Encoding;
 use sandcrab_api::frame::{ClientFrame, ClientFrameKind, ErrorFrame};
+use sandcrab_api::{ErrorCode, JsonProblem};
 
 use super::MAX_FRAME_ID_BYTES;
 use crate::access::{Multiplexed, SOCKET_PATHS};
@@ -107,7 +107,7 @@ pub(super) fn parse(text: &str) -> Parsed {
     let invalid = |id, why: &str| Parsed::Invalid(refusal(id, ErrorCode::ValidationFailed, why));
     let frame: ClientFrame = match serde_json::from_str(text) {
         Ok(frame) => frame,
-        Err(e) => return invalid(None, &format!("invalid frame: {e}")),
+        Err(e) => return invalid(None, &format!("invalid frame: {}", JsonProblem::new(&e, true))),
     };
     if frame.id.len() > MAX_FRAME_ID_BYTES {
         return invalid(None, &format!("the id is too long, at most {MAX_FRAME_ID_BYTES} bytes are allowed"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandcrab_api::terminal::{MAX_TERMINAL_SIZE, TerminalClientFrame, TerminalFrame, TerminalResizeFrame};
-use sandcrab_api::{ErrorCode, Object};
+use sandcrab_api::{ErrorCode, JsonProblem, Object};
 use sandcrab_engine::{ControlError, InputError, InputTurn, TerminalSize};
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::Message;
@@ -69,8 +69,9 @@ impl Viewer {
         let (cols, rows) = match self.dialect {
             Dialect::Native => {
                 let frame: Result<Object<TerminalClientFrame>, _> = serde_json::from_str(text);
-                let Object(frame) =
-                    frame.map_err(|e| format!("invalid control frame: {e}; send input as binary"))?;
+                let Object(frame) = frame.map_err(|e| {
+                    format!("invalid control frame: {}; send input as binary", JsonProblem::new(&e, true))
+                })?;
                 (frame.cols.into(), frame.rows.into())
             }
             Dialect::Reference => {
