@@ -2,10 +2,13 @@
 //!
 //! A file system that does not respond (a network mount, FUSE) blocks an operation forever, and nothing can end it. So no
 //! operation on a path or a file runs on a thread of the runtime, closing a file included: that frees the blocks of a
-//! deleted one. The number of threads is bounded, and the wait for one too.
+//! deleted one. The number of threads is bounded, and the wait for one too. A thread that has finished waits a moment for more
+//! work: a transfer has thousands of steps, and a thread takes longer to start than most of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use sandcrab_api::ErrorCode;
@@ -77,9 +80,65 @@ pub(crate) async fn run_with<T: Send + 'static>(
     result.await.map_err(ApiError::internal)?
 }
 
-/// Starts a thread. Not a blocking thread of the runtime, which panics if it cannot create one.
+/// Time for which a thread waits for more work.
+const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A thread that waits for more work.
+struct Idle {
+    thread: ThreadId,
+    work: Sender<Work>,
+}
+
+/// The threads that wait for more work, the last one at the end. They have no permit, and are at most as many as have worked
+/// within [`IDLE_TIMEOUT`].
+static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
+
+fn idle() -> MutexGuard<'static, Vec<Idle>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does work on a thread. Not a blocking thread of the runtime, which panics if it cannot create one.
 pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    std::thread::Builder::new().name(THREAD_NAME.into()).spawn(work).map(drop)
+    let mut work: Work = Box::new(work);
+    let waiting = idle().pop();
+    if let Some(waiting) = waiting {
+        match waiting.work.send(work) {
+            Ok(()) => return Ok(()),
+            Err(unsent) => work = unsent.0,
+        }
+    }
+    thread::Builder::new().name(THREAD_NAME.into()).spawn(move || serve(work)).map(drop)
+}
+
+/// Does work until there is none for a while.
+fn serve(mut work: Work) {
+    let (sender, more) = channel();
+    loop {
+        work();
+        idle().push(Idle { thread: thread::current().id(), work: sender.clone() });
+        match next(&more) {
+            Some(next) => work = next,
+            None => return,
+        }
+    }
+}
+
+/// Waits for more work.
+fn next(more: &Receiver<Work>) -> Option<Work> {
+    if let Ok(work) = more.recv_timeout(IDLE_TIMEOUT) {
+        return Some(work);
+    }
+    let mut idle = idle();
+    let own = thread::current().id();
+    if let Some(index) = idle.iter().position(|waiting| waiting.thread == own) {
+        idle.remove(index);
+        return None;
+    }
+    drop(idle);
+    // It was chosen for work, which is about to arrive.
+    more.recv().ok()
 }
 
 /// A value with open files. It is dropped on a thread.
@@ -139,6 +198,30 @@ mod tests {
         for hung in hung {
             assert!(hung.await.unwrap().unwrap());
         }
+        threads.run(THREAD_TIMEOUT, || ()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn every_operation_runs_once_when_threads_are_used_again() {
+        let threads = FileThreads::default();
+        let ran = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        // Some of the pauses end when threads give up waiting.
+        for pause in [0, 0, 50, 99, 100, 100, 101, 150].map(Duration::from_millis) {
+            let (other, same) = tokio::join!(
+                threads.run(THREAD_TIMEOUT, || thread::current().id()),
+                threads.run(THREAD_TIMEOUT, || thread::current().id()),
+            );
+            assert_ne!(other.unwrap(), thread::current().id());
+            assert_ne!(same.unwrap(), thread::current().id());
+            for _ in 0..100 {
+                let ran = Arc::clone(&ran);
+                let add = move || ran.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                threads.run(THREAD_TIMEOUT, add).await.unwrap();
+            }
+            tokio::time::sleep(pause).await;
+        }
+        assert_eq!(ran.load(std::sync::atomic::Ordering::Relaxed), 800);
+        assert!(threads.run(THREAD_TIMEOUT, || panic!("expected")).await.map(|(): ()| ()).is_err());
         threads.run(THREAD_TIMEOUT, || ()).await.unwrap();
     }
 
