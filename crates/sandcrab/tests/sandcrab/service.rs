@@ -30,3 +30,22 @@ fn life_of_a_service() {
     let none = server.run(&["service", "status", "web"]);
     assert!(none.code != Some(0) && none.stderr.contains("web"), "{none:?}");
 }
+
+/// The word is not run as a command.
+#[test]
+fn stopped_service_is_started_again_by_its_id() {
+    let server = TestServer::new();
+    let run = |words: &[&str]| server.run(&[&["service"], words].concat());
+    run(&["start", "--id", "web", "exec sleep 600"]).with_code(0);
+    let running = run(&["start", "web"]).with_code(2);
+    assert!(running.stderr.contains("service restart web"), "{running:?}");
+    run(&["stop", "web"]).with_code(0);
+    let other = run(&["start", "--restart", "always", "web"]).with_code(2);
+    assert!(other.stderr.contains("as it was defined"), "{other:?}");
+    assert_eq!(run(&["start", "web"]).with_code(0).text(), "web\n");
+    let status = run(&["status", "--json", "web"]).with_code(0).json();
+    assert_eq!((&status["state"], &status["command"]), (&"running".into(), &"exec sleep 600".into()));
+    assert_eq!(run(&["list", "-q"]).with_code(0).text(), "web\n");
+    // With an id, a word is a command.
+    assert_eq!(run(&["start", "--id", "other", "true"]).with_code(0).text(), "other\n");
+}
