@@ -111,10 +111,13 @@ pub fn stat(path: &Path) -> Result<Stat, FileError> {
     Ok(stat)
 }
 
-/// Whether the path exists. A symbolic link without a target does not. A path that the user may not look up is an
-/// error.
+/// Whether the path exists. A symbolic link without a target, or in a cycle, does not, and nothing does below a file. A path
+/// that the user may not look up is an error.
 pub fn exists(path: &Path) -> Result<bool, FileError> {
-    std::fs::exists(path).at(path)
+    match std::fs::exists(path).at(path) {
+        Err(e) if matches!(e.kind, FileErrorKind::NotDirectory | FileErrorKind::TooManyLinks) => Ok(false),
+        exists => exists,
+    }
 }
 
 /// Fails if the path is not a directory.
@@ -145,5 +148,9 @@ mod tests {
         assert_eq!(stat(&at("none")).unwrap_err().kind, FileErrorKind::NotFound);
         assert_eq!(stat(&at("file/x")).unwrap_err().kind, FileErrorKind::NotDirectory);
         assert!(exists(&at("file")).unwrap() && !exists(&at("link")).unwrap());
+        symlink("loop", at("loop")).unwrap();
+        for absent in ["file/x", "file/", "loop", "loop/x"] {
+            assert!(!exists(&at(absent)).unwrap(), "{absent}");
+        }
     }
 }

@@ -15,7 +15,9 @@ async fn file_exists(target: &Target, body: Value) -> bool {
 pub(super) async fn exists(target: Target) {
     let folder = target.folder().await;
     target.shell(&format!("cd {folder} && touch file && ln -s nowhere link && ln -s file good")).await;
-    for (name, expected) in [("file", true), ("none", false), ("link", false), ("good", true), (".", true)] {
+    for (name, expected) in
+        [("file", true), ("none", false), ("link", false), ("good", true), (".", true), ("file/x", false)]
+    {
         let found = file_exists(&target, json!({"path": format!("{folder}/{name}")})).await;
         assert_eq!(found, expected, "{name}");
     }
