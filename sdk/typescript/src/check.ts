@@ -31,9 +31,7 @@ export function headersOf(
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(given ?? {})) {
     if (!NAME.test(name) || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
-      throw invalid(
-        `invalid header ${JSON.stringify(name)}: its name or value has characters that a header cannot have`,
-      );
+      throw invalid(`invalid header ${JSON.stringify(name)}: it has characters that a header cannot have`);
     }
     headers[name.toLowerCase()] = value;
   }
@@ -54,7 +52,5 @@ export function baseUrlOf(given: string | URL): string {
   const text = String(given);
   // A user is refused by `fetch`, and shown in its errors.
   if (/^https?:\/\/[^\s/?#@]+(\/[^?#@]*)?$/.test(text)) return text.replace(/\/+$/, "");
-  throw invalid(
-    `invalid base URL ${text.replace(/^.*@/s, "…@")}: expected http://HOST:PORT or https://HOST, without a user or a query`,
-  );
+  throw invalid(`invalid base URL ${text.replace(/^.*@/s, "…@")}: expected http://HOST:PORT or https://HOST`);
 }

@@ -1,5 +1,5 @@
 // exec and execStream: commands that belong to their caller.
-import { onAbort } from "./abort.js";
+import { onAbort, unlessAborted } from "./abort.js";
 import { newId } from "./bytes.js";
 import { atLeast } from "./check.js";
 import { argumentsOf, Collector, decoded, resultOf, startFields, stdinFields } from "./command.js";
@@ -20,6 +20,7 @@ import type {
 } from "./types.js";
 
 const DEFAULT_MAX_OUTPUT_BYTES = 10 << 20;
+const noop = () => {};
 
 export class Commands extends Core {
   /**
@@ -47,7 +48,8 @@ export class Commands extends Core {
     let endTurn: (() => void) | undefined;
     try {
       endTurn = await this.client.turns.take(namedSession(json.sessionId), options.signal);
-      const isStreamed = options.stream || options.onOutput;
+      // The response to a stream tells at once whether a given id was free.
+      const isStreamed = options.stream || options.onOutput || (options.signal && options.executionId);
       const run = isStreamed ? this.#streamed(json, args, options, endTurn) : this.#awaited(json, args, options);
       const result = (await run) as ExecResult<Output<E>>;
       await options.onComplete?.(result);
@@ -85,33 +87,55 @@ export class Commands extends Core {
       ...stdinFields(options.stdin),
       executionId,
     };
-    const state = { isSent: false, isKnown: false, isOver: false, isOutside: false };
-    const ending = endingOf(executionId, options.grace);
+    const { signal } = options;
+    let isSent = false;
+    let isKnown = false;
+    let isOver = false;
+    let isOutside = false;
+    const request = new AbortController();
+    let patience: ReturnType<typeof setTimeout> | undefined;
     let ended: Promise<void> | undefined;
-    // An abort ends the command at once: the loop may be busy with an event, or never continue.
-    const abort = () => {
-      if (!state.isSent || state.isOver || options.onDisconnect === "keep") return;
-      ended ??= endSent(this.client, ending, state.isKnown);
+    const end = () => {
+      if (!isSent || isOver || options.onDisconnect === "keep") return;
+      // A given id that was not accepted is that of another command.
+      if (!options.executionId || isKnown) {
+        ended ??= endSent(this.client, endingOf(executionId, options.grace), isKnown);
+      }
     };
-    const endTurn = await this.client.turns.take(namedSession(json.sessionId), options.signal);
-    const forget = onAbort(options.signal, abort);
+    const stop = () => {
+      request.abort(signal?.reason);
+      end();
+    };
+    const endTurn = await this.client.turns.take(namedSession(json.sessionId), signal);
+    // An abort ends the command at once: the loop may be busy with an event, or never continue.
+    const forget = onAbort(signal, () => {
+      if (isSent && !isKnown && options.executionId) patience = setTimeout(stop, ANSWER_MS);
+      else stop();
+    });
+    const onSend = () => {
+      isSent = true;
+    };
+    const onOpen = () => {
+      isKnown = true;
+      if (signal?.aborted) stop();
+    };
     try {
-      for await (const event of outputEvents(this.client, json, options, options.signal, () => (state.isSent = true))) {
+      for await (const event of outputEvents(this.client, json, options, request.signal, onSend, onOpen)) {
         endTurn();
-        state.isKnown = true;
-        state.isOver ||= event.type === "complete";
-        state.isOutside = true;
+        isOver ||= event.type === "complete";
+        isOutside = true;
         yield event as ExecEvent<Output<E>>;
-        state.isOutside = false;
+        isOutside = false;
       }
     } catch (error) {
       // A refused request has started nothing, and an error event is the end of its command. An error of the loop is not.
-      state.isOver ||= !state.isOutside && !(error instanceof AbortError);
-      throw error;
+      isOver ||= !isOutside && !(error instanceof AbortError);
+      throw signal?.aborted && !isOutside ? new AbortError(signal.reason) : error;
     } finally {
+      clearTimeout(patience);
       forget();
       endTurn();
-      abort();
+      end();
       await ended;
     }
   }
@@ -126,7 +150,7 @@ export class Commands extends Core {
     const headers = { "idempotency-key": newId("k") };
     const path = "/api/execute";
     const ending = endingOf(json.executionId ?? "", options.grace);
-    return abortable(client, ending, options.signal, undefined, async (signal, onSend) => {
+    return abortable(client, ending, true, options.signal, undefined, async (signal, onSend) => {
       const request = { json: body, headers, signal, queueSignal: options.signal, onSend, repeat: true, long: true };
       const answer = await client.json<Schemas["ExecuteResult"]>("POST", path, request);
       return resultOf(answer, args, options.encoding);
@@ -147,8 +171,9 @@ export class Commands extends Core {
     const collector = new Collector(json.command, args, options.encoding, max);
     const partial = () => collector.result(id);
     const ending = endingOf(id, options.grace);
-    return abortable(client, ending, options.signal, partial, async (signal, onSend) => {
-      for await (const event of outputEvents(client, json, options, signal, onSend)) {
+    const isOwn = !options.executionId;
+    return abortable(client, ending, isOwn, options.signal, partial, async (signal, onSend, onOpen) => {
+      for await (const event of outputEvents(client, json, options, signal, onSend, onOpen)) {
         endTurn();
         collector.push(event);
         if (event.type === "stdout" || event.type === "stderr") {
@@ -173,6 +198,7 @@ async function* outputEvents(
   options: { encoding?: OutputEncoding; signal?: AbortSignal | undefined },
   signal: AbortSignal | undefined,
   onSend: () => void,
+  onOpen: () => void,
 ): AsyncGenerator<{ type: string; data?: unknown }, void, void> {
   const stream = events<{ type: string; data?: unknown }>(client, {
     method: "POST",
@@ -182,6 +208,7 @@ async function* outputEvents(
     signal,
     queueSignal: options.signal,
     onSend,
+    onOpen,
     opening: ["start"],
     last: ["complete"],
   });
@@ -192,37 +219,60 @@ async function* outputEvents(
 }
 
 /**
- * Runs a command that an abort ends. The answer to the first request then has the output until the end, so it is
+ * Runs a command that an abort ends. If its id was given (`isOwn` is false), it may be that of an older command, until the
+ * server has accepted it. The answer to the first request then has the output until the end, so it is
  * awaited before the call rejects.
  */
 async function abortable(
   client: Client,
   ending: Ending,
+  isOwn: boolean,
   signal: AbortSignal | undefined,
   partial: (() => ExecResult<string | Uint8Array>) | undefined,
-  run: (signal: AbortSignal | undefined, onSend: () => void) => Promise<ExecResult<string | Uint8Array>>,
+  run: (
+    signal: AbortSignal | undefined,
+    onSend: () => void,
+    onOpen: () => void,
+  ) => Promise<ExecResult<string | Uint8Array>>,
 ): Promise<ExecResult<string | Uint8Array>> {
-  if (!signal) return run(undefined, () => undefined);
+  if (!signal) return run(undefined, noop, noop);
   if (signal.aborted) throw new AbortError(signal.reason);
   const request = new AbortController();
   let isSent = false;
   let isSettled = false;
   let ended: Promise<void> | undefined;
+  let isKnown = isOwn;
+  let onKnown = noop;
   const endCommand = async () => {
+    if (!isKnown) {
+      const answered = (resolve: () => void) => {
+        onKnown = resolve;
+        running.then(resolve, resolve);
+      };
+      await unlessAborted<void>(AbortSignal.timeout(ANSWER_MS), answered).catch(noop);
+      if (!isKnown) return request.abort(signal.reason);
+    }
     const giveUpAt = Date.now() + ANSWER_MS;
     await end(client, ending, () => isSettled || Date.now() > giveUpAt);
     const timer = setTimeout(() => request.abort(signal.reason), ANSWER_MS);
-    await running.catch(() => undefined);
+    await running.catch(noop);
     clearTimeout(timer);
   };
   const forget = onAbort(signal, () => {
     if (isSent) ended = endCommand().catch(() => request.abort(signal.reason));
   });
-  const running = run(request.signal, () => {
-    // Nor is a start repeated after the abort: it could arrive when nothing is left that ends it.
-    if (signal.aborted) throw new AbortError(signal.reason);
-    isSent = true;
-  });
+  const running = run(
+    request.signal,
+    () => {
+      // Nor is a start repeated after the abort: it could arrive when nothing is left that ends it.
+      if (signal.aborted) throw new AbortError(signal.reason);
+      isSent = true;
+    },
+    () => {
+      isKnown = true;
+      onKnown();
+    },
+  );
   const onSettled = (error?: unknown) => {
     // A request that was lost may still arrive.
     isSettled = !(error instanceof AbortError);

@@ -2,7 +2,7 @@
 import { onAbort, unlessAborted } from "./abort.js";
 import { atLeast, baseUrlOf, headersOf, invalid, jsonOf, tokenOf } from "./check.js";
 import { AbortError, ConnectionError, errorOf, SandcrabError } from "./errors.js";
-import { nodeConnections, type TextResponse } from "./node.js";
+import { NodeConnections, type TextResponse } from "./node.js";
 import { Retry } from "./retry.js";
 import { Slots } from "./slots.js";
 import { Turns } from "./turns.js";
@@ -56,7 +56,7 @@ export class Client {
   readonly webSocket: SandboxOptions["WebSocket"];
   readonly #fetch: typeof fetch;
   readonly #headers: Record<string, string>;
-  readonly #node: ReturnType<typeof nodeConnections>;
+  readonly #node: NodeConnections | undefined;
   /** Whether the server has ever answered. Then a refused connection is a server that restarts. */
   wasReached = false;
   /** Whether `close` was called. */
@@ -74,7 +74,7 @@ export class Client {
     this.slots = new Slots(atLeast(1, "maxConnections", maxConnections ?? DEFAULT_MAX_CONNECTIONS));
     this.webSocket = options.WebSocket;
     this.#fetch = options.fetch ?? ((url, init) => globalThis.fetch(url, init));
-    if (!options.fetch) this.#node = nodeConnections(this.slots.total);
+    if (HAS_NODE && !options.fetch) this.#node = new NodeConnections(this.slots.total);
   }
 
   /** Sends a request and reads the JSON of the response. */
@@ -99,12 +99,12 @@ export class Client {
   }
 
   readonly #fetched = (url: string, init: RequestInit) => {
-    const dispatcher = this.#node?.get();
-    return this.#fetch(url, { ...init, ...(dispatcher && { dispatcher }) });
+    const dispatcher = HAS_NODE && this.#node?.get();
+    return this.#fetch(url, dispatcher ? ({ ...init, dispatcher } as RequestInit) : init);
   };
 
   async #text(url: string, init: RequestInit): Promise<TextResponse> {
-    return (await this.#node?.text(url, init)) ?? this.#fetched(url, init);
+    return (HAS_NODE && (await this.#node?.text(url, init))) || this.#fetched(url, init);
   }
 
   /** The body of a response as a web stream. Reading it to its end, or cancelling it, gives the connection back. */
@@ -144,7 +144,7 @@ export class Client {
   async close(): Promise<void> {
     this.isClosed = true;
     for (const end of [...this.onClose]) end(this.#closed());
-    await this.#node?.destroy();
+    if (HAS_NODE) await this.#node?.destroy();
   }
 
   /** Throws if the sandbox was closed. */

@@ -1,8 +1,10 @@
 // What Node needs: requests without timeouts, and a WebSocket.
 import { NodeWebSocket } from "./node-websocket.js";
 
-/** False in the build for browsers, which leaves out what only Node needs. The build sets it. */
-declare const HAS_NODE: boolean;
+declare global {
+  /** False in the build for browsers, which leaves out what only Node needs. The build sets it. */
+  const HAS_NODE: boolean;
+}
 
 /** The WebSocket of the platform, or the small one for Node before version 22. */
 export function platformWebSocket(): typeof WebSocket {
@@ -30,7 +32,7 @@ export type TextResponse = Pick<Response, "status" | "text"> & { headers: Pick<H
  * only a dispatcher of the same undici can change this. Its class is that of the global dispatcher. A `fetch` and a
  * dispatcher that the program has set (a proxy, a mock, interceptors) are left alone.
  */
-class NodeConnections {
+export class NodeConnections {
   #fetch: typeof fetch | undefined;
   #isNative = false;
   #global: Dispatcher | undefined;
@@ -96,9 +98,4 @@ class NodeConnections {
       text: async () => text,
     };
   }
-}
-
-/** The connections of a client in Node. */
-export function nodeConnections(limit: number): NodeConnections | undefined {
-  return HAS_NODE ? new NodeConnections(limit) : undefined;
 }

@@ -13,6 +13,8 @@ export interface StreamRequest extends RequestOptions {
   opening?: string[];
   /** Types of events that end a stream. */
   last: string[];
+  /** Called when the server has accepted the request. */
+  onOpen?: (() => void) | undefined;
   /** False: a lost connection is an error, because a second request would begin from the start. */
   resume?: boolean;
 }
@@ -45,6 +47,7 @@ export async function* events<T>(client: Client, request: StreamRequest): AsyncG
     try {
       const headers = { ...request.headers, accept: "text/event-stream", "last-event-id": cursor };
       const { response, release, ended } = await client.open(method, path, { ...request, headers, repeat: false });
+      request.onOpen?.();
       try {
         const type = response.headers.get("content-type");
         if (!type?.startsWith("text/event-stream")) {

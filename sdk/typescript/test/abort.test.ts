@@ -118,6 +118,31 @@ test.each(["awaited", "streamed"])("exec, %s: a lost start is not repeated after
   expect(await running(server.sandbox())).toEqual(before);
 });
 
+test.each(["awaited", "streamed", "events"])(
+  "%s: an abort before the refusal leaves the older command alone",
+  async (kind) => {
+    const executionId = `x-${unique()}`;
+    const direct = server.sandbox();
+    const older = direct.exec("sleep 600", { executionId });
+    await until(async () => (await direct.getProcess(executionId))?.status === "running", "the older command runs");
+    const controller = new AbortController();
+    const aborting = async (url: string | URL | Request, init?: RequestInit) => {
+      const { signal: _signal, ...kept } = init ?? {};
+      const refusal = await fetch(url, kept);
+      // The answer is on its way.
+      if (init?.method === "POST") controller.abort();
+      return refusal;
+    };
+    const sandbox = server.sandbox({ fetch: aborting });
+    const options = { executionId, signal: controller.signal };
+    if (kind === "events") await aborted(collect(sandbox.execStream("true", options)));
+    else await aborted(sandbox.exec("true", { ...options, stream: kind === "streamed" }));
+    expect((await direct.getProcess(executionId))?.status).toBe("running");
+    await direct.killProcess(executionId);
+    expect((await older).end.reason).toBe("killed");
+  },
+);
+
 /** What a start leaves behind, by the name of the call. */
 const starts: Record<string, (sandbox: Sandbox, signal: AbortSignal) => Promise<unknown>> = {
   createSession: (sandbox, signal) => sandbox.createSession({ signal }),
