@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -98,3 +101,33 @@ async def test_proxies_must_not_compress(kind: Any, address: tuple[str, str]) ->
         async with Box(kind, proxy.url, address[1]) as box:
             await done(box.ping())
     assert b"\r\naccept-encoding: identity\r\n" in heads[0]
+
+
+def user_timeouts(port: int) -> list[int]:
+    """The `TCP_USER_TIMEOUT` of the connections of this process to a port."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            copy = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue
+        with copy, suppress(OSError):
+            if copy.family == socket.AF_INET and copy.getpeername()[1] == port:
+                found.append(copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+    return sorted(found)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the option and /proc are those of Linux")
+async def test_input_may_wait_for_a_process(address: tuple[str, str], unique: str) -> None:
+    """The server answers that it has no space: for the kernel this is no answer, so it must not count the time."""
+    with Proxy(int(address[0].rpartition(":")[2]), 0, 1, 1) as proxy:
+        async with AsyncSandbox(proxy.url, address[1]) as sandbox:
+            port = int(proxy.url.rpartition(":")[2])
+            process = await sandbox.start_process("sleep 600", process_id=f"input-{unique}", stdin=True)
+            assert user_timeouts(port) == [60_000]
+            writing = asyncio.ensure_future(process.write(b"x" * (1 << 20)))
+            while user_timeouts(port) != [0, 60_000]:
+                assert not writing.done()
+                await asyncio.sleep(0.01)
+            writing.cancel()
+            await process.kill()

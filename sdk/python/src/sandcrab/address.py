@@ -27,6 +27,9 @@ SOCKET_OPTIONS: list[tuple[int, int, int]] = [
         if hasattr(socket, name)
     ),
 ]
+# The same for a body that the server may take slowly: a process does not read its input. The kernel counts the time in which the
+# server answers that it has no space as time without an answer.
+PATIENT_OPTIONS = [option for option in SOCKET_OPTIONS if option[1] != getattr(socket, "TCP_USER_TIMEOUT", None)]
 
 
 class Address(NamedTuple):

@@ -124,6 +124,7 @@ class AsyncHttp:
         `sent` gets an entry when the request leaves the queue. `is_abandoned` says whether a thread in the queue gives up.
         """
         all_headers = dict(headers or {})
+        is_body = bool(content)
         if json is not None:
             content = json_text(json).encode(errors="surrogatepass")
             all_headers["Content-Type"] = "application/json"
@@ -135,7 +136,8 @@ class AsyncHttp:
         }
         url = self.address.path(path)
         connections = self._places.here()
-        request = connections.client.build_request(
+        client = connections.patient if is_body else connections.client
+        request = client.build_request(
             method, url, params=params, content=content, headers=all_headers, timeout=timeout
         )
         held = [connections.long_slots, connections.slots] if is_long else [connections.slots]
@@ -146,7 +148,7 @@ class AsyncHttp:
                 opened.held.append(slot)
             if sent is not None:
                 sent.append(True)
-            opened.response = await connections.client.send(request, stream=True)
+            opened.response = await client.send(request, stream=True)
             self._was_reached = True
             if opened.response.is_success:
                 return opened

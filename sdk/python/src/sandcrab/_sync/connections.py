@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import httpx2
 
-from ..address import SOCKET_OPTIONS, Address
+from ..address import PATIENT_OPTIONS, SOCKET_OPTIONS, Address
 from ._runtime import Place, Semaphore, is_left, place
 
 
@@ -13,16 +13,22 @@ class Connections:
     """Connections, and the slots of those that may use them."""
 
     def __init__(self, address: Address, headers: dict[str, str], most: int, timeout: httpx2.Timeout) -> None:
-        options = SOCKET_OPTIONS if address.socket is None else None
         limits = httpx2.Limits(max_connections=most, max_keepalive_connections=most)
-        self.client = httpx2.Client(
-            headers=headers,
-            transport=httpx2.HTTPTransport(uds=address.socket, limits=limits, socket_options=options),
-            timeout=timeout,
-            # The token must not go to another address.
-            trust_env=False,
-            follow_redirects=False,
-        )
+
+        def client(options: list[tuple[int, int, int]]) -> httpx2.Client:
+            given = options if address.socket is None else None
+            return httpx2.Client(
+                headers=headers,
+                transport=httpx2.HTTPTransport(uds=address.socket, limits=limits, socket_options=given),
+                timeout=timeout,
+                # The token must not go to another address.
+                trust_env=False,
+                follow_redirects=False,
+            )
+
+        self.client = client(SOCKET_OPTIONS)
+        # For bodies that the server may take slowly.
+        self.patient = client(PATIENT_OPTIONS)
         self.slots = Semaphore(most)
         # A part of the connections is for short requests, so that a command can be ended while streams use all others.
         self.long_slots = Semaphore(max(1, most - max(1, most // 8)))
@@ -55,3 +61,4 @@ class Places:
         self._connections.clear()
         if found is not None:
             found.client.close()
+            found.patient.close()
