@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_si
 use super::member::{Member, ScanAction, ScanResult};
 use super::scope::{Candidate, Scope};
 use super::tag::{Nonce, Tag};
-use super::walk::{all_with_nonce, command_line, walk};
+use super::walk::{all_with_nonce, command_line, find_ancestor, is_supervisor, walk};
 use crate::end::{KillReceipt, Killed, Leftover};
 use crate::procfs::{self, Stat};
 use crate::sys::{self, Resource};
@@ -80,7 +80,8 @@ impl Members {
         if let Scope::Nonce(nonce) = self.scope {
             let mut roots = all_with_nonce(nonce);
             for adopted in self.adopted.clone() {
-                roots.extend(all_with_nonce(adopted));
+                let others = all_with_nonce(adopted).into_iter();
+                roots.extend(others.filter(|pid| !self.is_kept(*pid)));
             }
             for pid in roots {
                 if self.consider(pid, act, &mut found).is_some() {
@@ -156,6 +157,17 @@ impl Members {
         {
             self.adopted.push(other);
         }
+    }
+
+    /// Whether a process belongs to a live supervisor that is not in scope. Its tag alone says nothing: a member may
+    /// have copied it to itself. Processes that a supervisor in scope has left behind are below none.
+    fn is_kept(&self, pid: Pid) -> bool {
+        let supervisor_of = |ancestor: Pid| match self.is_living_member(ancestor) {
+            true => Some(false),
+            false => is_supervisor(ancestor).then_some(true),
+        };
+        // If that cannot be found out now, another scan may.
+        find_ancestor(pid, supervisor_of).map_or(true, |kept| kept == Some(true))
     }
 
     /// Whether this id belongs to a live member.

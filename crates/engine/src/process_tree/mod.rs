@@ -17,6 +17,8 @@
 //! * the tag contains 42 random bits, so a process with it was started by this supervisor's command (or by a process
 //!   that could have signalled it itself), and its number is not given to another command while a process carries it
 //!   ([`Tags`]);
+//! * another supervisor's tag, which is readable and can be copied, extends the scope of a dead supervisor only to
+//!   processes that no live supervisor has below it;
 //! * a child of the supervisor keeps its id until the supervisor reaps it, which does not happen during a scan;
 //! * "child of a member" counts only if the member is alive, according to its pidfd, *after* its id was read as the
 //!   parent's: then that id meant the member at that moment.
@@ -26,6 +28,8 @@
 //! When a parent ends, the kernel gives its children to the supervisor in the same locked step, at the end of its
 //! list of children. So a walk that reads that list again at its end, and finds nothing new, has missed only
 //! processes that live members have forked since. As long as there are live members, the ending continues.
+
+use std::ffi::CStr;
 
 pub(crate) mod cgroup;
 mod kill;
@@ -49,4 +53,7 @@ pub(crate) use query::{one_of_each, usage_of};
 pub(crate) use scope::Scope;
 pub(crate) use tag::{Nonce, Tag};
 pub(crate) use tags::Tags;
+/// The name of a supervisor's process.
+pub(crate) const SUPERVISOR: &CStr = c"sandcrab-super";
+
 pub(crate) use waiting::{InputFile, Waiting, waits_for_file, waits_for_input};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, getpid};
 use rustix::thread::gettid;
 
+use super::SUPERVISOR;
 use super::tag::{Nonce, Tag};
 use crate::procfs::{self, Stat, children_path, ids_in, pid_from};
 
@@ -130,27 +131,47 @@ pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
 
 /// Whether a process is alive and below another one, which cannot end meanwhile. Looks only at its ancestors.
 pub(crate) fn is_below(root: Pid, pid: Pid) -> bool {
-    // An ancestor may end between two steps: its children then have another parent.
-    (0..MAX_RETRIES).find_map(|_| ancestors_include(root, pid)).unwrap_or(false)
+    matches!(find_ancestor(pid, |ancestor| (ancestor == root).then_some(())), Ok(Some(())))
 }
 
-/// The same; `None` if an ancestor has changed meanwhile.
-fn ancestors_include(root: Pid, pid: Pid) -> Option<bool> {
-    let Some(mut child) = Stat::of(pid).filter(|stat| !stat.ended) else { return Some(false) };
+/// The ancestors of a process change faster than they can be followed.
+#[derive(Debug)]
+pub(super) struct AncestorsChange;
+
+/// The first result for an ancestor of a process, its parent first.
+pub(super) fn find_ancestor<T>(
+    pid: Pid,
+    mut find: impl FnMut(Pid) -> Option<T>,
+) -> Result<Option<T>, AncestorsChange> {
+    // An ancestor may end between two steps: its children then have another parent.
+    (0..MAX_RETRIES).find_map(|_| follow_ancestors(pid, &mut find)).ok_or(AncestorsChange)
+}
+
+/// The same; the outer `None` if an ancestor has changed meanwhile.
+fn follow_ancestors<T>(pid: Pid, find: &mut impl FnMut(Pid) -> Option<T>) -> Option<Option<T>> {
+    let Some(mut child) = Stat::of(pid).filter(|stat| !stat.ended) else { return Some(None) };
     let mut id = pid;
     loop {
-        let Some(parent) = child.parent else { return Some(false) };
-        if parent == root {
-            return Some(true);
-        }
-        let found = Stat::of(parent)?;
-        // If it is still the parent, its id was not that of another process when it was looked up.
+        let Some(parent) = child.parent else { return Some(None) };
+        let stat = Stat::of(parent)?;
+        let found = find(parent);
+        // If it is still the parent, its id was not that of another process meanwhile.
         let again = Stat::of(id)?;
         if (again.parent, again.start) != (child.parent, child.start) {
             return None;
         }
-        (id, child) = (parent, found);
+        if found.is_some() {
+            return Some(found);
+        }
+        (id, child) = (parent, stat);
     }
+}
+
+/// Whether a process is a supervisor, by its name.
+pub(super) fn is_supervisor(pid: Pid) -> bool {
+    let mut buffer = [0; 32];
+    let name = procfs::read(&format!("/proc/{pid}/comm"), &mut buffer).unwrap_or_default();
+    name.strip_suffix(b"\n").unwrap_or(name) == SUPERVISOR.to_bytes()
 }
 
 /// The live processes on this machine with a tag of this supervisor, except this process.

@@ -25,8 +25,8 @@ use super::job::raw;
 use super::orphan_reaper::OrphanReaper;
 use super::own_limits::OwnLimits;
 use crate::layout::{Folders, socket_address, socket_name};
-use crate::process_tree::FORCE_LIMIT;
 use crate::process_tree::walk::children_of;
+use crate::process_tree::{FORCE_LIMIT, SUPERVISOR};
 use crate::procfs::{self, Stat};
 use crate::protocol::{FrameBuffer, Nonce, Refusal, ZygoteReply, ZygoteRequest, frame};
 use crate::sys::{self, Fork};
@@ -35,8 +35,6 @@ use crate::trusted::TrustedDir;
 /// The name in `argv[0]` that makes a process a zygote.
 pub(crate) const ZYGOTE: &str = "sandcrab-zygote";
 
-/// The name of a supervisor's process.
-pub(crate) const SUPERVISOR: &CStr = c"sandcrab-super";
 /// The name of a zygote whose engine has exited.
 const KEEPER: &CStr = c"sandcrab-keeper";
 /// Polling interval while waiting for the orphans of dead supervisors to end.

@@ -47,6 +47,26 @@ alone! {
         end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
     }
 
+    /// Any process can read the tags of others and copy one to itself.
+    fn a_copied_tag_does_not_extend_the_scope_of_a_dead_supervisor() {
+        let (dead, other) = (Nonce::random(), Nonce::random());
+        let supervisor = start("printf sandcrab-super >/proc/$$/comm; sleep 61 & wait", None, None);
+        let attacker = start("sleep 62 & wait", Some(Tag::new(dead, 1)), None);
+        // What a supervisor that was started in the scope has left behind when it was killed.
+        let left = start("exec sleep 63", Some(Tag::new(other, 3)), None);
+        until("all are up", || commands().iter().filter(|command| command.starts_with("sleep")).count() == 3);
+        let child_of = |parent| walk::children_of(parent)[0];
+        let (victim, copying) = (child_of(supervisor), child_of(attacker));
+        Tag::new(other, 1).set_on(victim).unwrap();
+        Tag::new(other, 2).set_on(copying).unwrap();
+        let receipt = end(Scope::Nonce(dead), Signal::KILL, Duration::ZERO, None);
+        let killed: Vec<_> = receipt.killed.iter().map(|killed| killed.pid.cast_signed()).collect();
+        let raw = |pid: Pid| pid.as_raw_nonzero().get();
+        assert!(!killed.contains(&raw(victim)), "{receipt:?}");
+        assert!([attacker, copying, left].iter().all(|pid| killed.contains(&raw(*pid))), "{receipt:?}");
+        end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
+    }
+
     fn numbers_that_are_all_carried_are_an_error() {
         let mut tags = Tags::with_last(Nonce::random(), 2);
         for _ in 0..2 {
