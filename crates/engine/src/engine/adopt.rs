@@ -17,7 +17,7 @@ use super::recover::{LiveSupervisor, ProbeResult};
 use super::session::{Place, SessionState};
 use crate::end::End;
 use crate::id::SessionId;
-use crate::journal::{JournalSlot, JournalSummary, Position};
+use crate::journal::{JournalSlot, JournalSummary, Position, Slot};
 use crate::layout::{SUPERVISORS, ScreenFile, SnapshotFile, log_failure, socket_name};
 use crate::protocol::{Refusal, Request, Response, Role, Stage, StreamLengths, SupervisedExecution, VERSION};
 use crate::record::{Record, SessionRecord};
@@ -123,7 +123,10 @@ impl Inner {
             let is_terminal = |tracked: &&Arc<Tracked>| tracked.fixed.terminal.is_some();
             table.all().filter(is_terminal).map(|tracked| tracked.slot()).collect()
         };
-        ScreenFile::remove_others(&self.state.folders.screens, |slot| terminals.contains(&slot));
+        let is_unread = |slot| lock(&self.store).is_unread(Slot(slot));
+        ScreenFile::remove_others(&self.state.folders.screens, |slot| {
+            terminals.contains(&slot) || is_unread(slot)
+        });
     }
 
     /// The supervisors that have a socket. An error is not the same as none: the executions of a supervisor that is not
@@ -372,6 +375,8 @@ impl Inner {
             let idle = match role {
                 Role::Ready => true,
                 Role::Run | Role::Terminal => false,
+                // Its record may be readable for the next engine.
+                Role::Session(slot) if lock(&self.store).is_unread(Slot(*slot)) => false,
                 Role::Session(_) => {
                     let registry = lock(&self.registry);
                     let holds = |session: &Arc<SessionState>| {

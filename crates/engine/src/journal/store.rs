@@ -1,6 +1,6 @@
 //! The slots of journals: claimed, retired, reused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -40,13 +40,15 @@ pub(crate) struct JournalSlot {
 pub(crate) struct JournalStore {
     dir: Arc<OwnedFd>,
     free: FreeSlots,
+    /// Slots whose files could not be read when this was opened, or are of another version.
+    unread: HashSet<Slot>,
 }
 
 impl JournalStore {
     /// Opens the directory, creates it if necessary, and finds the journals in it.
     ///
     /// Ignores files that are not named like slots, are not regular files, or are of another version. A slot with a
-    /// damaged header or first record is reused.
+    /// damaged header or first record is reused. An error if this process has no descriptor or memory to read them.
     pub(crate) fn open(path: &Path) -> Result<(Self, Vec<JournalSummary>), JournalError> {
         match mkdirat(CWD, path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -64,19 +66,27 @@ impl JournalStore {
         // The first gap: another program may have created a file with the highest number.
         let taken = (0..).zip(slots.keys()).take_while(|(number, slot)| *number == slot.0);
         let next = taken.last().map_or(0, |(number, _)| number.saturating_add(1));
-        let mut store = Self { free: FreeSlots::new(Arc::clone(&dir), next), dir };
+        let free = FreeSlots::new(Arc::clone(&dir), next);
+        let mut store = Self { free, dir, unread: HashSet::new() };
         let mut found = Vec::new();
         for (slot, mut overflow) in slots {
             overflow.sort_unstable();
             match inspect(&store.dir, slot, &overflow) {
                 Ok(Inspection::Journal(journal)) => found.push(journal),
                 Ok(Inspection::Usable) => store.free.found(slot, &overflow),
+                // It says nothing about this file: all others would count as missing, too.
+                Err(JournalError::Io(e)) if is_exhausted(&e) => return Err(e.into()),
                 // Another file, or one that cannot be read now: not touched.
-                Ok(Inspection::Foreign) | Err(_) => {}
+                Ok(Inspection::Foreign) | Err(_) => drop(store.unread.insert(slot)),
             }
         }
         store.free.sort();
         Ok((store, found))
+    }
+
+    /// Whether a slot has a file that was not read. What belongs to it must not count as left over.
+    pub(crate) fn is_unread(&self, slot: Slot) -> bool {
+        self.unread.contains(&slot)
     }
 
     /// The directory, for readers and writers.
@@ -193,6 +203,12 @@ impl JournalStore {
         writer.skip_to(position);
         Ok(writer.append_event(kind::ENDED, ended)?)
     }
+}
+
+/// Whether this process has no descriptor or no memory left.
+fn is_exhausted(error: &std::io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM))
 }
 
 /// The size on disk of a journal that gets no output, if the block that contains its first record also has room for

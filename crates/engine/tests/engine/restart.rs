@@ -240,3 +240,29 @@ async fn command_that_did_not_reach_its_session_is_lost() {
         eventually("the engine is closed", || place.zygotes().is_empty()).await;
     }
 }
+
+/// It is not there for this engine, and goes on for the next.
+#[tokio::test]
+async fn a_session_whose_record_cannot_be_read_goes_on() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let session = engine.create_session(Default::default()).await.unwrap();
+    let id = session.id().clone();
+    let said = session.run(CommandSpec::shell("kept=1; echo $$")).await.unwrap().stdout();
+    drop((session, engine));
+    let journals = place.state().join("journals");
+    // The first slot is that of the session.
+    std::fs::rename(journals.join("000000"), journals.join("aside")).unwrap();
+    std::fs::create_dir(journals.join("000000")).unwrap();
+    let engine = place.open().await;
+    assert!(engine.session(&id).is_none());
+    // A supervisor that holds nothing known would have ended by the time that this one has.
+    engine.run(CommandSpec::shell("true")).await.unwrap();
+    drop(engine);
+    std::fs::remove_dir(journals.join("000000")).unwrap();
+    std::fs::rename(journals.join("aside"), journals.join("000000")).unwrap();
+    let engine = place.open().await;
+    let session = engine.session(&id).unwrap();
+    let outcome = session.run(CommandSpec::shell("echo $$ $kept")).await.unwrap();
+    assert_eq!((outcome.stdout(), outcome.end.restored), (format!("{} 1\n", said.trim()), None));
+}

@@ -234,3 +234,24 @@ fn a_file_with_the_highest_number_leaves_room_for_others() {
     let claimed: std::collections::BTreeSet<_> = (0..10).map(|_| claim(&mut store).0.slot).collect();
     assert_eq!(claimed.len(), 10);
 }
+
+/// Journals that could not be read for want of descriptors would count as missing, and what belongs to them as left over.
+#[test]
+fn a_store_without_descriptors_is_not_an_empty_one() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use std::os::fd::AsRawFd;
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = fresh(dir.path());
+    let (_, mut writer) = claim(&mut store);
+    append(&mut writer, Stream::Stdout, 200_000);
+    let before = getrlimit(Resource::Nofile);
+    // One for the directory, and one for the first segment.
+    let two = [(); 2].map(|()| rustix::io::fcntl_dupfd_cloexec(store.dir(), 0).unwrap());
+    let most = u64::try_from(two[1].as_raw_fd()).unwrap() + 1;
+    drop(two);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: before.maximum }).unwrap();
+    let opened = JournalStore::open(dir.path());
+    setrlimit(Resource::Nofile, before).unwrap();
+    assert!(opened.is_err(), "{:?}", opened.map(|(_, found)| found.len()));
+    assert_eq!(JournalStore::open(dir.path()).unwrap().1.len(), 1);
+}
