@@ -27,10 +27,23 @@ impl Mount {
             }
         }
     }
+}
 
-    fn tiny() -> Option<(Self, tempfile::TempDir)> {
+/// A small disk in a directory of its own.
+struct Disk {
+    // First, so that it is unmounted before its directory is removed.
+    _mount: Mount,
+    dir: tempfile::TempDir,
+}
+
+impl Disk {
+    fn tiny() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        Some((Self::new("tmpfs", "size=512k", dir.path())?, dir))
+        Some(Self { _mount: Mount::new("tmpfs", "size=512k", dir.path())?, dir })
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
     }
 }
 
@@ -101,7 +114,7 @@ fn overlaid() {
 
 #[test]
 fn a_full_disk_drops_output_but_not_the_end() {
-    let Some((_mount, dir)) = Mount::tiny() else {
+    let Some(dir) = Disk::tiny() else {
         return;
     };
     let mut store = fresh(&dir.path().join("journals"));
@@ -143,7 +156,7 @@ fn a_full_disk_drops_output_but_not_the_end() {
 /// A reader that has found the new segment would otherwise wait in a removed file for what comes.
 #[test]
 fn a_start_that_is_read_before_the_rest_fails_stays() {
-    let Some((_mount, dir)) = Mount::tiny() else {
+    let Some(dir) = Disk::tiny() else {
         return;
     };
     let mut store = fresh(&dir.path().join("journals"));
@@ -179,7 +192,7 @@ fn a_start_that_is_read_before_the_rest_fails_stays() {
 
 #[test]
 fn a_full_disk_costs_the_oldest_segments_first() {
-    let Some((_mount, dir)) = Mount::tiny() else {
+    let Some(dir) = Disk::tiny() else {
         return;
     };
     let mut store = fresh(&dir.path().join("journals"));
@@ -196,7 +209,7 @@ fn a_full_disk_costs_the_oldest_segments_first() {
 
 #[test]
 fn a_failed_claim_leaves_nothing_behind() {
-    let Some((_mount, dir)) = Mount::tiny() else {
+    let Some(dir) = Disk::tiny() else {
         return;
     };
     let path = dir.path().join("journals");
