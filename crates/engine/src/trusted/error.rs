@@ -9,11 +9,24 @@ use std::path::{Path, PathBuf};
 pub enum TrustError {
     /// Another user owns it, and can change it.
     #[error(
-        "{} belongs to user {owner}, but this program runs as user {user}; choose another path, or, if you trust its \
-         content, run `chown -R {user} {}`", path.display(), path.display()
+        "{} belongs to user {owner}, but this program runs as user {user}; choose another path, or, if it is for this \
+         program alone and you trust its content, make it belong to user {user}", path.display()
     )]
     Owner {
         /// The file or directory.
+        path: PathBuf,
+        /// The user id of its owner.
+        owner: u32,
+        /// The user id of this process.
+        user: u32,
+    },
+    /// Another user owns a directory on the path to it, and can replace it.
+    #[error(
+        "{} belongs to user {owner}, who can replace what is in it; choose a path through directories of user {user} or \
+         root", path.display()
+    )]
+    ParentOwner {
+        /// The directory.
         path: PathBuf,
         /// The user id of its owner.
         owner: u32,

@@ -60,7 +60,7 @@ pub(super) fn is_owner_trusted(owner: u32) -> bool {
 fn check_folder(stat: &Stat, path: &Path) -> Result<(), TrustError> {
     let mode = mode_of(stat);
     if !is_owner_trusted(stat.st_uid) {
-        return Err(TrustError::Owner {
+        return Err(TrustError::ParentOwner {
             path: path.to_owned(),
             owner: stat.st_uid,
             user: geteuid().as_raw(),
