@@ -158,3 +158,63 @@ async def test_an_id_of_the_caller_is_not_deleted(address: tuple[str, str], uniq
                 with pytest.raises(asyncio.CancelledError):
                     await task
         assert (await terminal.get_info()).status == "running"
+
+
+@pytest.mark.parametrize("how", ["exec", "on_output", "exec_stream"])
+async def test_a_call_that_is_cancelled_before_its_refusal_ends_nothing(
+    address: tuple[str, str], unique: str, how: str
+) -> None:
+    """Its id is that of an older command."""
+    given = f"older-{unique}"
+    with Withheld(int(address[0].rpartition(":")[2]), "answered") as proxy:
+        async with AsyncSandbox(*address) as direct, AsyncSandbox(proxy.url, address[1]) as sandbox:
+            older = await direct.start_process("sleep 600", process_id=given)
+
+            async def call() -> None:
+                if how == "exec_stream":
+                    async with sandbox.exec_stream("true", execution_id=given) as events:
+                        await events.next_event()
+                else:
+                    on_output = (lambda *_: None) if how == "on_output" else None
+                    await sandbox.exec("true", execution_id=given, on_output=on_output)
+
+            task = asyncio.ensure_future(call())
+            assert await asyncio.to_thread(proxy.is_sent.wait, PATIENCE)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert proxy.answer.startswith(b"HTTP/1.1 409")
+            assert await older.get_status() == "running"
+            await older.kill()
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("how", ["exec", "exec_stream"])
+async def test_a_cancelled_call_with_an_id_of_its_own_ends_its_command(
+    address: tuple[str, str], unique: str, how: str, when: str
+) -> None:
+    with Withheld(int(address[0].rpartition(":")[2]), when) as proxy:
+        async with AsyncSandbox(*address) as direct, AsyncSandbox(proxy.url, address[1]) as sandbox:
+
+            async def call() -> None:
+                options: Any = {"execution_id": f"own-{unique}"}
+                if how == "exec_stream":
+                    async with sandbox.exec_stream("sleep 600", **options) as events:
+                        await events.next_event()
+                else:
+                    await sandbox.exec("sleep 600", **options)
+
+            task = asyncio.ensure_future(call())
+            if how == "exec" and when == "answered":
+                # The answer would come at the end.
+                while not proxy.further and await direct.get_process(f"own-{unique}") is None:
+                    await asyncio.sleep(0.01)
+            else:
+                assert await asyncio.to_thread(proxy.is_sent.wait, PATIENCE)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            proxy.was_refused.set()
+            assert await asyncio.to_thread(proxy.is_answered.wait, PATIENCE)
+            process = await direct.get_process(f"own-{unique}")
+            assert process is not None and process.status == "killed"

@@ -14,12 +14,15 @@ from ..errors import SandcrabError
 from ..output import OutputBuffer
 from ..requests import ExecOptions, StreamOptions, command_fields, new_id
 from ..result import ExecResult, partial_result, result_of, result_of_stream
+from ..retry import Retry
 from ..streams import EXECUTE, PROCESS
-from ._runtime import answered, finish
+from ._runtime import answered, finish, sleep
 from .bound import AsyncBound
 from .ending import END_WINDOW, AsyncEnd, end_limits
 from .events import AsyncEvents
 from .follow import OnOutput
+
+STREAM = ("api", "execute", "stream")
 
 
 class AsyncCommands(AsyncBound):
@@ -40,7 +43,9 @@ class AsyncCommands(AsyncBound):
 
         `on_output(stream, data)` is called with the output as it arrives. It may be a coroutine of asyncio.
         """
+        is_given = options.get("execution_id") is not None
         body = self._command(command, args, options)
+        key = new_id("key")
         limit = body.get("maxOutputBytes")
         if limit is None and body.get("sessionId") == self._session_id:
             limit = self._max_output_bytes
@@ -48,14 +53,14 @@ class AsyncCommands(AsyncBound):
         raised: list[BaseException] = []
         try:
             if on_output is not None:
-                return await self._exec_stream(body, on_output, limit, sent, raised)
+                return await self._exec_stream(body, key, on_output, limit, sent, raised)
             return result_of(
                 await self._http.fetch(
                     "POST",
                     ("api", "execute"),
                     json=body,
                     # With the key, the command is started once, however often the request is sent.
-                    headers={"Idempotency-Key": new_id("key")},
+                    headers={"Idempotency-Key": key},
                     is_long=True,
                     is_repeatable=True,
                     is_wait=True,
@@ -66,7 +71,7 @@ class AsyncCommands(AsyncBound):
             # A cancelled task, Ctrl-C, or an error in `on_output`, which may be one of this SDK.
             is_refusal = isinstance(error, SandcrabError) and not raised
             if sent and not is_refusal:
-                result = await finish(self._abort(body, limit))
+                result = await finish(self._abort(body, limit, key if is_given and not raised else None))
                 # An error in `on_output` may have the result of another command, or take no attribute.
                 with suppress(Exception):
                     if getattr(error, "result", None) is None:
@@ -86,22 +91,36 @@ class AsyncCommands(AsyncBound):
         The command starts with the first event. It belongs to the loop: leaving the loop early ends it, unless `on_disconnect` is
         `keep`.
         """
-        return self._stream(self._command(command, args, options), on_disconnect)
+        is_given = options.get("execution_id") is not None
+        return self._stream(self._command(command, args, options), new_id("key"), on_disconnect, is_given)
 
     def _command(self, command: str, args: Sequence[str] | None, options: Any) -> dict[str, Any]:
         body = command_fields(command, args, self._session(options.get("session_id")), options)
         body.setdefault("executionId", new_id("exec"))
         return body
 
-    def _stream(self, body: dict[str, Any], on_disconnect: str) -> AsyncEvents[models.ExecuteEvent]:
-        headers = {"Idempotency-Key": new_id("key")}
-        kill = self._end(body).try_to_send if on_disconnect == "kill" else None
-        path = ("api", "execute", "stream")
-        return AsyncEvents(self._http, EXECUTE, "POST", path, json=body, headers=headers, on_abandon=kill)
+    def _stream(
+        self, body: dict[str, Any], key: str, on_disconnect: str, is_given: bool = False
+    ) -> AsyncEvents[models.ExecuteEvent]:
+        async def kill() -> None:
+            if not is_given or events.cursor is not None or await self._is_own(body, key):
+                await self._end(body).try_to_send()
+
+        events: AsyncEvents[models.ExecuteEvent] = AsyncEvents(
+            self._http,
+            EXECUTE,
+            "POST",
+            STREAM,
+            json=body,
+            headers={"Idempotency-Key": key},
+            on_abandon=kill if on_disconnect == "kill" else None,
+        )
+        return events
 
     async def _exec_stream(
         self,
         body: dict[str, Any],
+        key: str,
         on_output: OnOutput,
         limit: int | None,
         sent: list[bool],
@@ -112,7 +131,7 @@ class AsyncCommands(AsyncBound):
         encoding = body.get("encoding")
         buffers = {name: OutputBuffer(limit, encoding == "base64") for name in ("stdout", "stderr")}
         # An abort is handled by `exec`.
-        async with self._stream(body, "keep") as events:
+        async with self._stream(body, key, "keep") as events:
             events.sent = sent
             async for event in events:
                 if isinstance(event, (models.StdoutEvent, models.StderrEvent)):
@@ -129,8 +148,40 @@ class AsyncCommands(AsyncBound):
         """The request that ends a command."""
         return AsyncEnd(self._http, ("api", "process", body["executionId"]), grace_ms=body.get("graceMs"))
 
-    async def _abort(self, body: dict[str, Any], limit: int | None) -> ExecResult | None:
-        """Ends a command. Returns its output so far, if it has started and the server answers."""
+    async def _is_own(self, body: dict[str, Any], key: str) -> bool:
+        """Whether a command with a given id is that of this call: then the same request with the same key is accepted."""
+        retry = Retry(min(END_WINDOW, self._http.reconnect_timeout))
+        while True:
+            try:
+                opened = await self._http.open(
+                    "POST",
+                    STREAM,
+                    json=body,
+                    headers={"Idempotency-Key": key},
+                    is_long=False,
+                    timeout=end_limits(),
+                )
+                await opened.aclose()
+                return True
+            except SandcrabError as error:
+                if not self._http.may_retry(error):
+                    return False
+                try:
+                    pause = retry.failed(error)
+                except SandcrabError:
+                    return False
+            except RuntimeError:
+                # The sandbox was closed meanwhile.
+                return False
+            await sleep(pause)
+
+    async def _abort(self, body: dict[str, Any], limit: int | None, key: str | None) -> ExecResult | None:
+        """Ends a command. Returns its output so far, if it has started and the server answers.
+
+        With `key` its id was given, and may be that of an older command.
+        """
+        if key is not None and not await self._is_own(body, key):
+            return None
         end, encoding = self._end(body), body.get("encoding")
         buffers = {name: OutputBuffer(limit, encoding == "base64") for name in ("stdout", "stderr")}
         try:

@@ -15,12 +15,15 @@ from ..errors import SandcrabError
 from ..output import OutputBuffer
 from ..requests import ExecOptions, StreamOptions, command_fields, new_id
 from ..result import ExecResult, partial_result, result_of, result_of_stream
+from ..retry import Retry
 from ..streams import EXECUTE, PROCESS
-from ._runtime import answered, finish
+from ._runtime import answered, finish, sleep
 from .bound import Bound
 from .ending import END_WINDOW, End, end_limits
 from .events import Events
 from .follow import OnOutput
+
+STREAM = ("api", "execute", "stream")
 
 
 class Commands(Bound):
@@ -41,7 +44,9 @@ class Commands(Bound):
 
         `on_output(stream, data)` is called with the output as it arrives. It may be a coroutine of asyncio.
         """
+        is_given = options.get("execution_id") is not None
         body = self._command(command, args, options)
+        key = new_id("key")
         limit = body.get("maxOutputBytes")
         if limit is None and body.get("sessionId") == self._session_id:
             limit = self._max_output_bytes
@@ -49,14 +54,14 @@ class Commands(Bound):
         raised: list[BaseException] = []
         try:
             if on_output is not None:
-                return self._exec_stream(body, on_output, limit, sent, raised)
+                return self._exec_stream(body, key, on_output, limit, sent, raised)
             return result_of(
                 self._http.fetch(
                     "POST",
                     ("api", "execute"),
                     json=body,
                     # With the key, the command is started once, however often the request is sent.
-                    headers={"Idempotency-Key": new_id("key")},
+                    headers={"Idempotency-Key": key},
                     is_long=True,
                     is_repeatable=True,
                     is_wait=True,
@@ -67,7 +72,7 @@ class Commands(Bound):
             # A cancelled task, Ctrl-C, or an error in `on_output`, which may be one of this SDK.
             is_refusal = isinstance(error, SandcrabError) and not raised
             if sent and not is_refusal:
-                result = finish(self._abort(body, limit))
+                result = finish(self._abort(body, limit, key if is_given and not raised else None))
                 # An error in `on_output` may have the result of another command, or take no attribute.
                 with suppress(Exception):
                     if getattr(error, "result", None) is None:
@@ -87,22 +92,36 @@ class Commands(Bound):
         The command starts with the first event. It belongs to the loop: leaving the loop early ends it, unless `on_disconnect` is
         `keep`.
         """
-        return self._stream(self._command(command, args, options), on_disconnect)
+        is_given = options.get("execution_id") is not None
+        return self._stream(self._command(command, args, options), new_id("key"), on_disconnect, is_given)
 
     def _command(self, command: str, args: Sequence[str] | None, options: Any) -> dict[str, Any]:
         body = command_fields(command, args, self._session(options.get("session_id")), options)
         body.setdefault("executionId", new_id("exec"))
         return body
 
-    def _stream(self, body: dict[str, Any], on_disconnect: str) -> Events[models.ExecuteEvent]:
-        headers = {"Idempotency-Key": new_id("key")}
-        kill = self._end(body).try_to_send if on_disconnect == "kill" else None
-        path = ("api", "execute", "stream")
-        return Events(self._http, EXECUTE, "POST", path, json=body, headers=headers, on_abandon=kill)
+    def _stream(
+        self, body: dict[str, Any], key: str, on_disconnect: str, is_given: bool = False
+    ) -> Events[models.ExecuteEvent]:
+        def kill() -> None:
+            if not is_given or events.cursor is not None or self._is_own(body, key):
+                self._end(body).try_to_send()
+
+        events: Events[models.ExecuteEvent] = Events(
+            self._http,
+            EXECUTE,
+            "POST",
+            STREAM,
+            json=body,
+            headers={"Idempotency-Key": key},
+            on_abandon=kill if on_disconnect == "kill" else None,
+        )
+        return events
 
     def _exec_stream(
         self,
         body: dict[str, Any],
+        key: str,
         on_output: OnOutput,
         limit: int | None,
         sent: list[bool],
@@ -113,7 +132,7 @@ class Commands(Bound):
         encoding = body.get("encoding")
         buffers = {name: OutputBuffer(limit, encoding == "base64") for name in ("stdout", "stderr")}
         # An abort is handled by `exec`.
-        with self._stream(body, "keep") as events:
+        with self._stream(body, key, "keep") as events:
             events.sent = sent
             for event in events:
                 if isinstance(event, (models.StdoutEvent, models.StderrEvent)):
@@ -130,8 +149,40 @@ class Commands(Bound):
         """The request that ends a command."""
         return End(self._http, ("api", "process", body["executionId"]), grace_ms=body.get("graceMs"))
 
-    def _abort(self, body: dict[str, Any], limit: int | None) -> ExecResult | None:
-        """Ends a command. Returns its output so far, if it has started and the server answers."""
+    def _is_own(self, body: dict[str, Any], key: str) -> bool:
+        """Whether a command with a given id is that of this call: then the same request with the same key is accepted."""
+        retry = Retry(min(END_WINDOW, self._http.reconnect_timeout))
+        while True:
+            try:
+                opened = self._http.open(
+                    "POST",
+                    STREAM,
+                    json=body,
+                    headers={"Idempotency-Key": key},
+                    is_long=False,
+                    timeout=end_limits(),
+                )
+                opened.close()
+                return True
+            except SandcrabError as error:
+                if not self._http.may_retry(error):
+                    return False
+                try:
+                    pause = retry.failed(error)
+                except SandcrabError:
+                    return False
+            except RuntimeError:
+                # The sandbox was closed meanwhile.
+                return False
+            sleep(pause)
+
+    def _abort(self, body: dict[str, Any], limit: int | None, key: str | None) -> ExecResult | None:
+        """Ends a command. Returns its output so far, if it has started and the server answers.
+
+        With `key` its id was given, and may be that of an older command.
+        """
+        if key is not None and not self._is_own(body, key):
+            return None
         end, encoding = self._end(body), body.get("encoding")
         buffers = {name: OutputBuffer(limit, encoding == "base64") for name in ("stdout", "stderr")}
         try:
