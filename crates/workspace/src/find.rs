@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{FileError, FileErrorKind};
 use crate::search::SearchError;
+use crate::sorted_walk::WalkEntry;
 use crate::stat::FileType;
 use crate::walk::{Cancel, WalkOptions, root_of};
 
@@ -44,35 +45,32 @@ pub fn find(path: &Path, options: &FindOptions, cancel: &Cancel) -> Result<FindR
     let mut found = FindResult::default();
     let mut bytes = 0;
     // In one thread: the order is defined, and with a limit the walk ends early.
-    let walk = options.walk.walk(&root)?.sort_by_file_name(|a, b| a.cmp(b)).build();
-    for entry in walk {
+    for entry in options.walk.sorted(&root)? {
         if cancel.is_cancelled() {
             break;
         }
-        let entry = match entry {
+        let WalkEntry { path, file_type, is_root } = match entry {
             Ok(entry) => entry,
-            Err(error) => {
-                let vanished = error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound);
-                found.unreadable += u64::from(!vanished);
+            Err(failure) => {
+                found.unreadable += u64::from(failure.error.kind() != std::io::ErrorKind::NotFound);
                 continue;
             }
         };
-        let Some(file_type) = entry.file_type().filter(|_| entry.depth() > 0) else { continue };
-        if options.file_type.is_some_and(|wanted| wanted != FileType::from(file_type)) {
+        if is_root || options.file_type.is_some_and(|wanted| wanted != file_type) {
             continue;
         }
         // The walk visits directories that no glob names, because of what they may contain.
         if overrides.num_whitelists() > 0
-            && !overrides.matched(entry.path(), file_type.is_dir()).is_whitelist()
+            && !overrides.matched(&path, file_type == FileType::Directory).is_whitelist()
         {
             continue;
         }
-        bytes += entry.path().as_os_str().len();
+        bytes += path.as_os_str().len();
         if found.paths.len() == options.limit.min(MAX_FOUND_PATHS) || bytes > options.max_bytes {
             found.is_truncated = true;
             break;
         }
-        found.paths.push(entry.into_path());
+        found.paths.push(path);
     }
     Ok(found)
 }

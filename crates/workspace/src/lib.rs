@@ -45,6 +45,7 @@ mod read;
 mod remove;
 mod replace;
 mod search;
+mod sorted_walk;
 pub mod staging;
 mod stat;
 mod transfer;

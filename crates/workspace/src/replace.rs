@@ -10,8 +10,9 @@ use regex::bytes::{Captures, Regex};
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::pattern::Pattern;
 use crate::search::SearchError;
+use crate::sorted_walk::{WalkEntry, WalkFailure};
 use crate::staging::Records;
-use crate::stat::etag;
+use crate::stat::{FileType, etag};
 use crate::walk::{Cancel, WalkOptions, open_regular, root_of};
 use crate::write::{Condition, Replacement, Tags};
 
@@ -93,8 +94,7 @@ pub fn replace(path: &Path, options: &ReplaceOptions, cancel: &Cancel) -> Result
     }
     let mut result = Replaced::default();
     let mut diff_bytes = options.max_diff_bytes;
-    let walk = options.walk.walk(&root)?.sort_by_file_name(|a, b| a.cmp(b)).build();
-    for entry in walk {
+    for entry in options.walk.sorted(&root)? {
         if cancel.is_cancelled() {
             break;
         }
@@ -102,17 +102,16 @@ pub fn replace(path: &Path, options: &ReplaceOptions, cancel: &Cancel) -> Result
             result.is_truncated = true;
             break;
         }
-        let entry = match entry {
+        let WalkEntry { path, file_type, .. } = match entry {
             Ok(entry) => entry,
-            Err(error) => {
-                result.skipped.extend(skipped(&root, &error));
+            Err(failure) => {
+                result.skipped.extend(skipped(failure));
                 continue;
             }
         };
-        if !entry.file_type().is_some_and(|found| found.is_file()) {
+        if file_type != FileType::File {
             continue;
         }
-        let path = entry.into_path();
         match replace_in(&path, &regex, options, diff_bytes, cancel) {
             Ok(None) => {}
             Ok(Some(file)) => {
@@ -127,16 +126,10 @@ pub fn replace(path: &Path, options: &ReplaceOptions, cancel: &Cancel) -> Result
     Ok(result)
 }
 
-/// A directory or file that could not be visited. `None` if it has vanished.
-fn skipped(root: &Path, error: &ignore::Error) -> Option<SkippedFile> {
-    let path = match error {
-        ignore::Error::WithPath { path, .. } => path.clone(),
-        _ => root.to_owned(),
-    };
-    let kind = error.io_error().map_or(std::io::ErrorKind::Other, std::io::Error::kind);
-    let source =
-        error.io_error().and_then(std::io::Error::raw_os_error).map(std::io::Error::from_raw_os_error);
-    let error = FileError::of(&path, source.unwrap_or_else(|| kind.into()));
+/// A directory that could not be visited. `None` if it has vanished.
+fn skipped(failure: WalkFailure) -> Option<SkippedFile> {
+    let WalkFailure { path, error } = failure;
+    let error = FileError::of(&path, error);
     (error.kind != FileErrorKind::NotFound).then_some(SkippedFile { path, error })
 }
 

@@ -1,5 +1,6 @@
 //! Walks of a directory for [`search`](crate::search), [`find`](crate::find) and [`replace`](crate::replace).
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ignore::overrides::{Override, OverrideBuilder};
-use ignore::{DirEntry, Match, WalkBuilder};
+use ignore::{Match, WalkBuilder};
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::ignore_rules::{IgnoreFiles, IgnoreRules};
 use crate::search::SearchError;
+use crate::sorted_walk::SortedWalk;
 
 /// Maximum number of globs of one walk.
 pub const MAX_GLOBS: usize = 100;
@@ -38,17 +40,29 @@ impl Default for WalkOptions {
 }
 
 impl WalkOptions {
-    /// A walk of `root`. Symbolic links are not followed, except `root` itself.
+    /// A walk of `root` in several threads. Symbolic links are not followed, except `root` itself.
     pub(crate) fn walk(&self, root: &Path) -> Result<WalkBuilder, SearchError> {
-        let filter = Filter {
+        let filter = self.filter(root)?;
+        let mut builder = WalkBuilder::new(root);
+        // The filter does the same, and reads ignore files with a limit.
+        builder.standard_filters(false).follow_links(false).filter_entry(move |entry| {
+            let is_directory = entry.file_type().is_some_and(|found| found.is_dir());
+            filter.visits(entry.path(), entry.file_name(), is_directory)
+        });
+        Ok(builder)
+    }
+
+    /// A walk of `root` in the order of names.
+    pub(crate) fn sorted(&self, root: &Path) -> Result<SortedWalk, SearchError> {
+        Ok(SortedWalk::new(root.to_owned(), self.filter(root)?))
+    }
+
+    fn filter(&self, root: &Path) -> Result<Filter, SearchError> {
+        Ok(Filter {
             overrides: self.overrides(root)?,
             rules: self.respects_ignore_files.then(|| IgnoreRules::new(root, IgnoreFiles::All)),
             visits_hidden: self.visits_hidden,
-        };
-        let mut builder = WalkBuilder::new(root);
-        // The filter does the same, and reads ignore files with a limit.
-        builder.standard_filters(false).follow_links(false).filter_entry(move |entry| filter.visits(entry));
-        Ok(builder)
+        })
     }
 
     /// The globs, relative to `root`.
@@ -68,7 +82,7 @@ impl WalkOptions {
 
 /// Decides which entries a walk visits.
 #[derive(Debug)]
-struct Filter {
+pub(crate) struct Filter {
     overrides: Override,
     rules: Option<IgnoreRules>,
     visits_hidden: bool,
@@ -76,15 +90,13 @@ struct Filter {
 
 impl Filter {
     /// Globs win over ignore rules, which win over the dot of a hidden name.
-    fn visits(&self, entry: &DirEntry) -> bool {
-        let is_directory = entry.file_type().is_some_and(|found| found.is_dir());
-        let rules =
-            || self.rules.as_ref().map_or(Match::None, |rules| rules.matched(entry.path(), is_directory));
-        let globs = self.overrides.matched(entry.path(), is_directory).map(drop);
+    pub(crate) fn visits(&self, path: &Path, name: &OsStr, is_directory: bool) -> bool {
+        let rules = || self.rules.as_ref().map_or(Match::None, |rules| rules.matched(path, is_directory));
+        let globs = self.overrides.matched(path, is_directory).map(drop);
         match if globs.is_none() { rules() } else { globs } {
             Match::Ignore(()) => false,
             Match::Whitelist(()) => true,
-            Match::None => self.visits_hidden || !entry.file_name().as_encoded_bytes().starts_with(b"."),
+            Match::None => self.visits_hidden || !name.as_encoded_bytes().starts_with(b"."),
         }
     }
 }
