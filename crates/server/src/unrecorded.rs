@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sandcrab_engine::{CommandSpec, ControlError, End, Execution, Output, ReadError, StartError};
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -59,7 +60,7 @@ impl Unrecorded {
             }
         };
         // A task of its own: a start that is cancelled may have happened, and nobody would know the record.
-        Ok(app.tasks.spawn(starting).await.map_err(ApiError::internal)??)
+        Ok(app.tasks.spawn(starting.in_current_span()).await.map_err(ApiError::internal)??)
     }
 
     fn execution(&self) -> Result<&Execution, StartError> {
