@@ -239,9 +239,9 @@ async fn unread_files_of_the_kernel_are_bounded() {
     if !(1 << 20..32 << 20).contains(&size) {
         return crate::support::not_run("needs a long /proc/kallsyms");
     }
-    measured(160 << 20, async |target: Target| {
+    measured(128 << 20, async |target: Target| {
         let (mut unread, mut refused) = (Vec::new(), 0);
-        for _ in 0..(512 << 20) / size {
+        for _ in 0..(192 << 20) / size {
             let (head, body) = target.open(Request::get("/api/file?path=/proc/kallsyms")).await;
             match head.status {
                 200 => unread.push(body),
