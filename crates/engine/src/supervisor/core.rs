@@ -217,7 +217,9 @@ impl Core {
                 .map_err(|e| Refusal::Os { errno: libc::EIO, doing: format!("write the journal: {e}") })?;
         }
         let no_tag = || Refusal::Os { errno: libc::EAGAIN, doing: "find a free tag for the command".into() };
-        let tag = self.tags.next().ok_or_else(no_tag)?;
+        let left = self.closed_leftovers.iter().map(Leftovers::tag);
+        let held = self.jobs.iter().map(|job| job.tag).chain(left);
+        let tag = self.tags.next_besides(held).ok_or_else(no_tag)?;
         Ok(Job::new(command, tag, journal, now))
     }
 

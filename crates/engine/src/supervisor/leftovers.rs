@@ -64,6 +64,11 @@ impl Leftovers {
         Self { slot: job.slot, processes: LeftoverKey::of(job), watched: None, look_at: Some(now) }
     }
 
+    /// The tag of the command that left them.
+    pub(super) fn tag(&self) -> Tag {
+        self.processes.tag
+    }
+
     pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.watched.as_ref().map(AsFd::as_fd)
     }

@@ -67,6 +67,14 @@ alone! {
         end(Scope::Tree, Signal::KILL, Duration::ZERO, None);
     }
 
+    fn a_number_is_not_used_again_while_its_command_has_processes_without_it() {
+        let mut tags = Tags::with_last(Nonce::random(), 3);
+        let first = tags.next().unwrap();
+        let held = || [first].into_iter();
+        let numbers: Vec<_> = (0..4).map(|_| tags.next_besides(held()).unwrap().command()).collect();
+        assert_eq!(numbers, [2, 3, 2, 3]);
+    }
+
     fn numbers_that_are_all_carried_are_an_error() {
         let mut tags = Tags::with_last(Nonce::random(), 2);
         for _ in 0..2 {

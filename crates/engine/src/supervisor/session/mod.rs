@@ -168,7 +168,7 @@ impl Session {
             Activity::Dying | Activity::Down => None,
         };
         let pending = self.saved.asked().map(|asked| asked + STATE_TIMEOUT);
-        [activity, pending].into_iter().flatten().min()
+        [activity, pending, self.saved.write_again_at()].into_iter().flatten().min()
     }
 
     pub(super) fn describe(&self, inspection: &mut Inspection) {

@@ -38,6 +38,8 @@ pub(super) struct Saved {
     file: SnapshotFile,
     /// Whether the last state to be saved is on disk.
     is_on_disk: bool,
+    /// Time of the next attempt to write it, if the last one failed.
+    write_again_at: Option<Instant>,
     /// Counts commands and other possible changes of the shell's state.
     generation: u64,
     /// Time of the first change that is neither saved nor pending.
@@ -58,6 +60,7 @@ impl Saved {
             state,
             file,
             is_on_disk: false,
+            write_again_at: None,
             generation: 0,
             unsaved_since: None,
             saved_last: None,
@@ -162,11 +165,29 @@ impl Saved {
     fn keep(&mut self, folder: &OwnedFd, state: State, now: Instant) {
         // The copy in memory is for this supervisor; the one on disk for the engine, if we are killed.
         let is_same = self.state.as_ref().is_some_and(|old| old.snapshot == state.snapshot);
-        let age = now.saturating_duration_since(state.taken);
-        if !is_same || !self.is_on_disk {
-            self.is_on_disk = self.file.write(folder, state.snapshot.as_bytes(), age).is_ok();
-        }
         self.state = Some(state);
+        if !is_same || !self.is_on_disk {
+            self.write(folder, now);
+        }
+    }
+
+    fn write(&mut self, folder: &OwnedFd, now: Instant) {
+        let Some(state) = &self.state else { return };
+        let age = now.saturating_duration_since(state.taken);
+        self.is_on_disk = self.file.write(folder, state.snapshot.as_bytes(), age).is_ok();
+        self.write_again_at = (!self.is_on_disk).then_some(now + SAVE_INTERVAL);
+    }
+
+    /// Time of the next attempt to write the state, if the last one failed: the next change may be far away.
+    pub(super) fn write_again_at(&self) -> Option<Instant> {
+        self.write_again_at
+    }
+
+    /// Writes the state again, if it is time for that.
+    pub(super) fn write_if_due(&mut self, folder: &OwnedFd, now: Instant) {
+        if self.write_again_at.take_if(|at| *at <= now).is_some() {
+            self.write(folder, now);
+        }
     }
 
     /// A shell is restored to the saved state, or starts over.
@@ -183,11 +204,13 @@ impl Saved {
     /// Drops a state that cannot be restored, so that the session can start again.
     pub(super) fn drop_state(&mut self) {
         self.state = None;
+        self.write_again_at = None;
     }
 
     /// Removes the state from memory and disk.
     pub(super) fn clear(&mut self, folder: &OwnedFd) {
         self.state = None;
+        self.write_again_at = None;
         self.is_on_disk = false;
         self.file.clear(folder);
     }
@@ -269,6 +292,28 @@ mod tests {
         saved.arrived(&folder, None, at(24));
         saved.changed(at(25));
         assert!(!saved.may_be_unchanged());
+    }
+
+    #[test]
+    fn a_state_whose_write_failed_is_written_without_another_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = openat(CWD, dir.path(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+        let now = Instant::now();
+        let mut saved = Saved::new(SnapshotFile::new(1, None), None, now);
+        // In place of the file of the first write.
+        std::fs::create_dir(dir.path().join("000001.b")).unwrap();
+        saved.replace(&folder, snapshot("a"), now);
+        let again = saved.write_again_at().unwrap();
+        saved.write_if_due(&folder, again);
+        let later = saved.write_again_at().unwrap();
+        assert!(later > again, "it has failed again");
+        std::fs::remove_dir(dir.path().join("000001.b")).unwrap();
+        saved.write_if_due(&folder, again);
+        assert_eq!(saved.write_again_at(), Some(later), "it is not due");
+        saved.write_if_due(&folder, later);
+        assert_eq!(saved.write_again_at(), None);
+        let read = SnapshotFile::read(&folder, 1, None, SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(read.unwrap().0, snapshot("a").as_bytes());
     }
 
     #[test]

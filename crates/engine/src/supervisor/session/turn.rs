@@ -28,6 +28,7 @@ impl Session {
         if core.quitting {
             return;
         }
+        self.saved.write_if_due(&core.context.folders.snapshots, now);
         if self.saved.asked().is_some_and(|asked| asked + STATE_TIMEOUT <= now) {
             self.end_snapshot_forks(core);
             self.snapshot_arrived(core, Err(SnapshotError::Incomplete(0)), now);
