@@ -334,8 +334,9 @@ async fn retention_keeps_executions_with_leftovers() {
     assert_eq!(execution.kill(9, Duration::ZERO).await.unwrap().killed.len(), 2);
 }
 
+/// On a busy machine the child of a shell may not have executed its program when it is listed.
 #[tokio::test]
-async fn a_leftover_is_named_after_its_program() {
+async fn serial_a_leftover_is_named_after_its_program() {
     let scene = Scene::open().await;
     for kind in BOTH {
         for _ in 0..10 {
