@@ -12,23 +12,39 @@ use sandcrab_engine::trusted::{Secrecy, TrustError, TrustedDir, read_trusted};
 use sandcrab_server::Listen;
 
 const NAME: &str = "address";
+/// Its name while no server runs. The file stays, so that the next server can write its address on a full disk.
+const SPARE: &str = "address.spare";
 /// The most bytes of it.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// The file; removed on drop.
+/// The file; clients do not find it any more after drop.
 #[derive(Debug)]
 pub(crate) struct AddressFile(TrustedDir);
 
 impl AddressFile {
-    /// Writes it atomically.
+    /// Writes it atomically; on a full disk in place of an earlier one.
     pub(crate) fn write(state_dir: &Path, listen: &Listen) -> io::Result<Self> {
         let address = match listen {
             Listen::Tcp(address) => Listen::Tcp(reachable(*address)),
             Listen::Unix(path) => Listen::Unix(std::path::absolute(path)?),
         };
         let dir = TrustedDir::open(state_dir)?;
-        dir.replace(NAME, format!("{address}\n").as_bytes())?;
+        let text = format!("{address}\n");
+        if let Err(error) = dir.replace(NAME, text.as_bytes()) {
+            Self::overwrite(&dir, text.as_bytes()).map_err(|_| error)?;
+        }
         Ok(Self(dir))
+    }
+
+    /// Overwrites the file of a server that was killed, or that of one that has stopped.
+    fn overwrite(dir: &TrustedDir, text: &[u8]) -> Result<(), TrustError> {
+        match dir.overwrite(NAME, text) {
+            Err(error) if error.is_not_found() => {
+                dir.overwrite(SPARE, text)?;
+                dir.rename(SPARE, NAME)
+            }
+            overwritten => overwritten,
+        }
     }
 
     /// The address of the server of a state directory, if it runs. A file that another user can change is refused: the token
@@ -49,8 +65,10 @@ impl AddressFile {
 
 impl Drop for AddressFile {
     fn drop(&mut self) {
-        // It was removed with its directory.
-        drop(self.0.remove(NAME));
+        if self.0.rename(NAME, SPARE).is_err() {
+            // It was removed with its directory.
+            drop(self.0.remove(NAME));
+        }
     }
 }
 
@@ -66,7 +84,59 @@ pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::io::Write;
+    use std::process::Command;
+
     use super::*;
+
+    /// A full file system of its own, for one test.
+    struct FullDisk(tempfile::TempDir);
+
+    impl FullDisk {
+        /// Needs root.
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", "size=256k,mode=700", "sandcrab-test"]).arg(dir.path());
+            assert!(
+                mount.status().unwrap().success(),
+                "mounting needs root, as on the machines that run the tests"
+            );
+            Self(dir)
+        }
+
+        fn fill(&self) {
+            let mut ballast = fs::File::create(self.0.path().join("ballast")).unwrap();
+            while ballast.write_all(&[1; 4096]).is_ok() {}
+        }
+    }
+
+    impl Drop for FullDisk {
+        fn drop(&mut self) {
+            // Before its directory is removed; it must not be kept by a descriptor that a failed test left open.
+            drop(Command::new("umount").arg("-l").arg(self.0.path()).status());
+        }
+    }
+
+    #[test]
+    fn root_address_is_written_on_a_full_disk() {
+        let disk = FullDisk::new();
+        let state = disk.0.path();
+        let read = || AddressFile::read(state).unwrap().map(|address| address.to_string());
+        let unix = |path: &str| Listen::Unix(path.into());
+        drop(AddressFile::write(state, &unix("/run/first")).unwrap());
+        disk.fill();
+        assert_eq!(read(), None);
+        let file = AddressFile::write(state, &unix("/run/second")).unwrap();
+        assert_eq!(read().as_deref(), Some("unix:/run/second"));
+        // The next server after one that was killed.
+        std::mem::forget(file);
+        let file = AddressFile::write(state, &unix("/run/3")).unwrap();
+        assert_eq!(read().as_deref(), Some("unix:/run/3"));
+        drop(file);
+        assert_eq!(read(), None);
+    }
 
     #[test]
     fn address_is_read_until_the_file_is_removed() {

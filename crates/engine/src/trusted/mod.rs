@@ -13,6 +13,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -173,6 +174,19 @@ impl TrustedDir {
         }
         renamed?;
         rustix::fs::fsync(&self.dir).map_err(TrustError::io("save", &self.path))
+    }
+
+    /// Overwrites an existing file in it. Unlike [`replace`](Self::replace) this is not atomic, and on most file
+    /// systems needs no space.
+    pub fn overwrite(&self, name: &str, content: &[u8]) -> Result<(), TrustError> {
+        let file = self.open_file(name, OFlags::WRONLY)?;
+        let written = file.write_all_at(content, 0).and_then(|()| file.set_len(content.len() as u64));
+        written.map_err(TrustError::io("write", &self.path.join(name)))
+    }
+
+    /// Renames a file in it.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), TrustError> {
+        renameat(&self.dir, from, &self.dir, to).map_err(TrustError::io("rename", &self.path.join(from)))
     }
 
     /// The state of the directory and its file system.

@@ -54,6 +54,19 @@ fn a_private_folder_is_made_and_opened_again() {
 }
 
 #[test]
+fn a_file_is_overwritten_in_place() {
+    let place = Place::new();
+    let dir = TrustedDir::open_private(&place.path("state")).unwrap();
+    assert!(dir.overwrite("x", b"one").unwrap_err().is_not_found(), "it takes no new space");
+    dir.replace("x", b"longer than the next").unwrap();
+    dir.overwrite("x", b"next").unwrap();
+    dir.rename("x", "y").unwrap();
+    assert_eq!((dir.read("x", 10).unwrap(), dir.read("y", 10).unwrap().unwrap()), (None, b"next".to_vec()));
+    symlink("y", place.path("state/link")).unwrap();
+    assert!(refused(dir.overwrite("link", b"other")).contains("symbolic link"));
+}
+
+#[test]
 fn an_empty_folder_is_made_private_and_a_full_one_refused() {
     let place = Place::new();
     for mode in [0o755, 0o777, 0o770] {
