@@ -40,7 +40,7 @@ impl Client {
     {
         let query = [("path", Some(path.to_owned())), ("session", session_id.map(str::to_owned))];
         let request = self.query(Method::PUT, &["api", "folder"], &query)?;
-        self.ask(request.body(Body::wrap_stream(archive))).await
+        self.call(request.body(Body::wrap_stream(archive))).await
     }
 
     /// Creates a backup of a folder.
@@ -71,6 +71,6 @@ impl Client {
 
     /// Deletes a backup.
     pub async fn delete_backup(&self, id: &str) -> Result<BackupDeleted, ClientError> {
-        self.ask(self.request(Method::DELETE, &["api", "backup", id])?).await
+        self.call(self.request(Method::DELETE, &["api", "backup", id])?).await
     }
 }

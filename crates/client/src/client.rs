@@ -163,7 +163,7 @@ impl Client {
 
     /// Sends a request without a body, which changes nothing.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, ClientError> {
-        self.ask_read(self.request(Method::GET, path)?).await
+        self.call_read(self.request(Method::GET, path)?).await
     }
 
     /// Sends a request with a JSON body, which changes nothing.
@@ -172,20 +172,20 @@ impl Client {
         path: &[&str],
         body: &(impl Serialize + Sync),
     ) -> Result<T, ClientError> {
-        self.ask_read(self.request(Method::POST, path)?.json(body)).await
+        self.call_read(self.request(Method::POST, path)?.json(body)).await
     }
 
     /// Sends a request that changes nothing, and reads the response.
-    pub(crate) async fn ask_read<T: DeserializeOwned>(
+    pub(crate) async fn call_read<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
     ) -> Result<T, ClientError> {
         if !self.repeats_reads {
-            return self.ask(request).await;
+            return self.call(request).await;
         }
         let mut retry = self.retry();
         loop {
-            match self.ask(self.repeated(&request)?).await {
+            match self.call(self.repeated(&request)?).await {
                 // However long the attempt took: a read does not wait for anything.
                 Err(error) if self.may_repeat_read(&error) => retry.failed(error)?,
                 result => return result,
@@ -196,14 +196,14 @@ impl Client {
 
     /// Sends a start, which has the same effect twice, again after a lost connection. The answer may come when a command has
     /// ended.
-    pub(crate) async fn ask_until_answered<T: DeserializeOwned>(
+    pub(crate) async fn call_until_answered<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
     ) -> Result<T, ClientError> {
         let mut retry = self.retry();
         loop {
             let begun = Instant::now();
-            match self.ask(self.repeated(&request)?).await {
+            match self.call(self.repeated(&request)?).await {
                 Err(error) if self.may_repeat(&error) => self.wait_again(&mut retry, begun, error).await?,
                 result => return result,
             }
@@ -268,7 +268,7 @@ impl Client {
         loop {
             let begun = Instant::now();
             let left = deadline.map(|at| at.saturating_duration_since(begun));
-            let error = match self.ask(request(left)?).await {
+            let error = match self.call(request(left)?).await {
                 Err(error) => error,
                 answer => return answer,
             };
@@ -284,7 +284,7 @@ impl Client {
 
     async fn is_reachable(&self) -> bool {
         let Ok(request) = self.request(Method::GET, &["api", "ping"]) else { return false };
-        let answer = self.ask_urgent::<serde::de::IgnoredAny>(request.timeout(CONNECT_TIMEOUT));
+        let answer = self.call_urgent::<serde::de::IgnoredAny>(request.timeout(CONNECT_TIMEOUT));
         answer.await.is_ok()
     }
 
@@ -304,7 +304,7 @@ impl Client {
         path: &[&str],
         body: &(impl Serialize + Sync),
     ) -> Result<T, ClientError> {
-        self.ask(self.request(Method::POST, path)?.json(body)).await
+        self.call(self.request(Method::POST, path)?.json(body)).await
     }
 
     /// The same for a request that must not wait behind streams.
@@ -313,17 +313,17 @@ impl Client {
         path: &[&str],
         body: &(impl Serialize + Sync),
     ) -> Result<T, ClientError> {
-        self.ask_urgent(self.request(Method::POST, path)?.json(body)).await
+        self.call_urgent(self.request(Method::POST, path)?.json(body)).await
     }
 
     /// Sends a request and reads the response.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
+    pub(crate) async fn call<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
         let mut answer = self.send(request).await?;
         self.parsed(&self.read(&mut answer).await?)
     }
 
     /// The same for a request that must not wait behind streams.
-    pub(crate) async fn ask_urgent<T: DeserializeOwned>(
+    pub(crate) async fn call_urgent<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
     ) -> Result<T, ClientError> {
@@ -332,7 +332,7 @@ impl Client {
     }
 
     /// Sends a request and reads the response as text.
-    pub(crate) async fn ask_text(&self, request: RequestBuilder) -> Result<String, ClientError> {
+    pub(crate) async fn call_text(&self, request: RequestBuilder) -> Result<String, ClientError> {
         let mut answer = self.send(request).await?;
         let body = self.read(&mut answer).await?;
         String::from_utf8(body.into()).map_err(|e| self.invalid_response(e))

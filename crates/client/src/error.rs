@@ -35,7 +35,7 @@ pub enum ClientError {
     Unreachable {
         /// The address.
         address: String,
-        /// Why.
+        /// The innermost cause.
         source: Cause,
     },
     /// The connection ended before the response was complete, or a proxy answered in place of the server.
@@ -43,7 +43,7 @@ pub enum ClientError {
     ConnectionLost {
         /// The address.
         address: String,
-        /// Why.
+        /// The innermost cause.
         source: Cause,
     },
     /// The response is not one of a Sandcrab server.
@@ -51,7 +51,7 @@ pub enum ClientError {
     InvalidResponse {
         /// The address.
         address: String,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         why: String,
     },
 }

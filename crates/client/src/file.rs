@@ -65,7 +65,7 @@ impl Client {
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
     {
-        self.ask(self.put_request(path, options)?.body(Body::wrap_stream(content))).await
+        self.call(self.put_request(path, options)?.body(Body::wrap_stream(content))).await
     }
 
     /// The same for a file that must not exist.
@@ -79,7 +79,7 @@ impl Client {
         E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
     {
         let request = self.put_request(path, options)?.header(reqwest::header::IF_NONE_MATCH, "*");
-        self.ask(request.body(Body::wrap_stream(content))).await
+        self.call(request.body(Body::wrap_stream(content))).await
     }
 
     fn put_request(&self, path: &str, options: &PutOptions) -> Result<RequestBuilder, ClientError> {

@@ -14,7 +14,7 @@ impl Client {
     /// Clones a repository.
     pub async fn git_checkout(&self, request: &GitCheckoutRequest) -> Result<GitCheckoutResult, ClientError> {
         let request = self.request(Method::POST, &["api", "git", "checkout"])?.json(request);
-        self.ask(request.header(ACCEPT, "application/json")).await
+        self.call(request.header(ACCEPT, "application/json")).await
     }
 
     /// Clones a repository, with events about the progress. The clone continues if the stream is dropped or its connection

@@ -126,7 +126,7 @@ impl Client {
         request: &impl Serialize,
     ) -> Result<T, ClientError> {
         let start = self.request(Method::POST, path)?.header(IDEMPOTENCY_HEADER, new_key());
-        self.ask_until_answered(start.json(request)).await
+        self.call_until_answered(start.json(request)).await
     }
 
     /// Lists processes, the oldest first.
@@ -136,7 +136,7 @@ impl Client {
             ("status", filter.status.and_then(word)),
             ("sessionId", filter.session_id.clone()),
         ];
-        self.ask_read(self.query(Method::GET, &["api", "process", "list"], &query)?).await
+        self.call_read(self.query(Method::GET, &["api", "process", "list"], &query)?).await
     }
 
     /// One process.
@@ -149,24 +149,24 @@ impl Client {
     pub async fn process_with_metrics(&self, id: &str) -> Result<Process, ClientError> {
         let query = [("metrics", Some("true".to_owned()))];
         let request = self.query(Method::GET, &["api", "process", checked(id)?], &query)?;
-        Ok(self.ask_read::<ProcessResponse>(request).await?.process)
+        Ok(self.call_read::<ProcessResponse>(request).await?.process)
     }
 
     /// Ends a process and everything it started; returns the processes that were ended.
     pub async fn kill(&self, id: &str, options: &KillOptions) -> Result<KillResponse, ClientError> {
         let query = [("signal", options.signal.clone()), ("graceMs", options.grace.map(milliseconds))];
-        self.ask_urgent(self.query(Method::DELETE, &["api", "process", checked(id)?], &query)?).await
+        self.call_urgent(self.query(Method::DELETE, &["api", "process", checked(id)?], &query)?).await
     }
 
     /// Ends every process, or those of a session.
     pub async fn kill_all(&self, session_id: Option<&str>) -> Result<CleanupResponse, ClientError> {
         let query = [("sessionId", session_id.map(str::to_owned))];
-        self.ask_urgent(self.query(Method::DELETE, &["api", "process", "kill-all"], &query)?).await
+        self.call_urgent(self.query(Method::DELETE, &["api", "process", "kill-all"], &query)?).await
     }
 
     /// Removes the records of finished processes.
     pub async fn clean_up(&self) -> Result<CleanupResponse, ClientError> {
-        self.ask(self.request(Method::POST, &["api", "process", "cleanup"])?).await
+        self.call(self.request(Method::POST, &["api", "process", "cleanup"])?).await
     }
 
     /// Sends a signal, by name or number.
@@ -184,7 +184,7 @@ impl Client {
     ) -> Result<StdinResponse, ClientError> {
         let query = [("close", close.then(|| "true".to_owned()))];
         let request = self.query(Method::POST, &["api", "process", checked(id)?, "stdin"], &query)?;
-        self.ask_urgent(request.body(bytes.into())).await
+        self.call_urgent(request.body(bytes.into())).await
     }
 
     /// Waits for a process to end, also across a restart of the server. After `timeout` the error
@@ -206,7 +206,7 @@ impl Client {
             ("tail", options.tail.map(|tail| tail.to_string())),
             ("since", options.since.clone()),
         ];
-        self.ask_read(self.query(Method::GET, &["api", "process", checked(id)?, "logs"], &query)?).await
+        self.call_read(self.query(Method::GET, &["api", "process", checked(id)?, "logs"], &query)?).await
     }
 
     /// The exact bytes of one stream, from an offset of that stream on.

@@ -24,7 +24,7 @@ impl Client {
 
     /// The metrics of the server, in the text format of Prometheus.
     pub async fn metrics(&self) -> Result<String, ClientError> {
-        self.ask_text(self.request(Method::GET, &["metrics"])?).await
+        self.call_text(self.request(Method::GET, &["metrics"])?).await
     }
 
     /// The OpenAPI document of the server.

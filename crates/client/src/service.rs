@@ -65,7 +65,7 @@ impl Client {
         options: &KillOptions,
     ) -> Result<ServiceStopped, ClientError> {
         let query = [("signal", options.signal.clone()), ("graceMs", options.grace.map(milliseconds))];
-        self.ask_urgent(self.query(Method::DELETE, &["api", "service", checked(id)?], &query)?).await
+        self.call_urgent(self.query(Method::DELETE, &["api", "service", checked(id)?], &query)?).await
     }
 
     /// The output of the current or last execution of a service so far.
@@ -75,7 +75,7 @@ impl Client {
             ("tail", options.tail.map(|tail| tail.to_string())),
             ("since", options.since.clone()),
         ];
-        self.ask_read(self.query(Method::GET, &["api", "service", checked(id)?, "logs"], &query)?).await
+        self.call_read(self.query(Method::GET, &["api", "service", checked(id)?, "logs"], &query)?).await
     }
 
     /// Follows the output of a service across its restarts.

@@ -68,7 +68,7 @@ impl Client {
 
     /// Deletes a terminal with everything that it started.
     pub async fn delete_terminal(&self, id: &str) -> Result<TerminalDeleted, ClientError> {
-        self.ask_urgent(self.request(Method::DELETE, &["api", "terminal", checked_terminal(id)?])?).await
+        self.call_urgent(self.request(Method::DELETE, &["api", "terminal", checked_terminal(id)?])?).await
     }
 
     /// Changes the size of a terminal.
@@ -100,7 +100,7 @@ impl Client {
     ) -> Result<TerminalInputResponse, ClientError> {
         let request = self.request(Method::POST, &["api", "terminal", checked_terminal(id)?, "input"])?;
         let request = request.header(reqwest::header::CONTENT_TYPE, "application/octet-stream");
-        self.ask_urgent(request.body(bytes.into())).await
+        self.call_urgent(request.body(bytes.into())).await
     }
 
     /// The present screen of a terminal.
@@ -109,7 +109,7 @@ impl Client {
             ("format", options.format.and_then(word)),
             ("scrollback", options.scrollback.map(|lines| lines.to_string())),
         ];
-        self.ask_read(self.query(
+        self.call_read(self.query(
             Method::GET,
             &["api", "terminal", checked_terminal(id)?, "screen"],
             &query,
