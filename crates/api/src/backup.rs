@@ -16,7 +16,7 @@ pub const MAX_BACKUP_NAME_CHARS: usize = 256;
 pub const MAX_UPLOAD_PARTS: usize = 1_000;
 
 wire_enum! {
-    /// The compression that a client asks for. Archives are always compressed with zstd; this selects its level.
+    /// The requested compression. Archives are always compressed with zstd; this selects its level.
     pub enum BackupCompressionFormat = Zstd {
         /// Level 3.
         Zstd = "zstd",

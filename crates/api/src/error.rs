@@ -24,7 +24,7 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// All codes that this version knows.
+            /// All codes of this version.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// Returns the code as it appears on the wire.

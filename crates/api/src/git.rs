@@ -119,7 +119,7 @@ pub struct GitRequest {
 }
 
 wire_enum! {
-    /// How a file differs.
+    /// The kind of a difference.
     pub enum GitChange {
         /// It does not differ.
         Unmodified = "unmodified",

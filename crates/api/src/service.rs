@@ -104,9 +104,9 @@ wire_enum! {
     pub enum RestartCondition = Never {
         /// Never.
         Never = "never",
-        /// When it ended with another exit code than 0, by a signal, by a timeout or limit, or with its machine.
+        /// After an end with another exit code than 0, by a signal, by a timeout or limit, or with its machine.
         OnFailure = "on-failure",
-        /// Whenever it ended.
+        /// After every end.
         Always = "always",
     }
 }

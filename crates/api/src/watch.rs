@@ -62,7 +62,7 @@ wire_enum! {
     }
 }
 
-/// What to watch.
+/// The directory to watch, and the changes to report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct WatchRequest {
@@ -93,7 +93,7 @@ pub struct WatchRequest {
     pub timeout_ms: Option<u64>,
 }
 
-/// What to compare.
+/// The directory to compare with an earlier version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct WatchCheckRequest {
@@ -156,7 +156,7 @@ pub struct WatchStartedEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchChangeEvent {
-    /// What happened.
+    /// The kind of the change.
     pub event_type: ChangeKind,
     /// Absolute path. Bytes that are not UTF-8 are replaced.
     pub path: String,

@@ -13,7 +13,7 @@ impl Client {
         Events::open(self.clone(), post, None).await
     }
 
-    /// Tells whether a directory has changed since a version.
+    /// Returns whether a directory has changed since a version.
     pub async fn check_watch(&self, request: &WatchCheckRequest) -> Result<WatchCheckResponse, ClientError> {
         self.post_read(&["api", "watch", "check"], request).await
     }

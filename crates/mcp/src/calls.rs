@@ -100,7 +100,7 @@ impl Calls {
         self.0.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers the name of a stream, which is in the ids of its events.
+    /// Stores the name of a stream, which is in the ids of its events.
     fn learn(&self, call: &Arc<Call>, event_id: Option<&String>) {
         let mut state = call.state();
         if state.stream.is_none()

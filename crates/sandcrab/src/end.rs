@@ -43,7 +43,7 @@ pub(crate) fn predicate(end: &End) -> String {
             "was lost: its supervisor was killed or the machine restarted, and its exit code is unknown"
                 .to_owned()
         }
-        (EndReason::Unknown, _) => "ended for a reason that only a newer version knows".to_owned(),
+        (EndReason::Unknown, _) => "ended for a reason that this version does not support".to_owned(),
     }
 }
 

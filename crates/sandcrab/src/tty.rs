@@ -30,7 +30,7 @@ pub(crate) struct Tty<'a> {
     pub(crate) output: Output,
 }
 
-/// How the program ended, as far as this program knows.
+/// How the program ended, as far as this program has received it.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// The id of the terminal.

@@ -1,7 +1,7 @@
 //! [`ApiError`]: an error response.
 //!
 //! It has a message for the client and, for internal errors, another one for the log. A handler returns it.
-//! The outermost layer, which knows the request id, writes the body.
+//! The outermost layer, which has the request id, writes the body.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

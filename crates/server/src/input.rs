@@ -52,7 +52,7 @@ pub(crate) fn check_coding(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 /// Whether the client asks for a stream of events.
-pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
+pub(crate) fn accepts_events(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut kinds =
         accepted.flat_map(|value| value.split(',')).map(|kind| kind.split(';').next().unwrap_or_default());

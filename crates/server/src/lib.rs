@@ -3,7 +3,7 @@
 //!
 //! # Usage
 //!
-//! [`Server::start`] opens the engine's state directory and listens. [`Server::run`] serves until it is told
+//! [`Server::start`] opens the engine's state directory and listens. [`Server::run`] serves until it is signalled
 //! to stop, and drains.
 //!
 //! # Theory of operation

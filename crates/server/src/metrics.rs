@@ -122,7 +122,7 @@ impl HealthMetrics {
     fn register(registry: &mut Registry) -> Self {
         let this = Self::default();
         let gauges = [
-            ("supervisors_lost", "Supervisors that died without being told to", &this.lost_supervisors),
+            ("supervisors_lost", "Supervisors that ended without a request", &this.lost_supervisors),
             ("sessions_restored", "Sessions whose shell was brought back", &this.restored_sessions),
             ("supervisor_failures_logged", "Lines in supervisor-failures.log", &this.logged_failures),
             (

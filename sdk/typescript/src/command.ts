@@ -43,7 +43,7 @@ export function stdinFields(stdin: string | Uint8Array | undefined): Partial<Sch
   return { stdin: encodeBase64(stdin), stdinEncoding: "base64" };
 }
 
-/** Output as the caller wants it. */
+/** Output in the type that the caller has chosen. */
 export function decoded(encoding: OutputEncoding | undefined, data: string): string | Uint8Array {
   return encoding === "bytes" ? decodeBase64(data) : data;
 }

@@ -37,7 +37,7 @@ export interface components {
             threads?: number | null;
         };
         /**
-         * @description The compression that a client asks for. Archives are always compressed with zstd; this selects its level.
+         * @description The requested compression. Archives are always compressed with zstd; this selects its level.
          *
          *     - `zstd`: Level 3.
          *     - `gzip`: Level 3.
@@ -819,7 +819,7 @@ export interface components {
             content: string;
             /** @description Encoding of `content`. */
             encoding: components["schemas"]["FileEncoding"];
-            /** @description True if bytes that are not valid UTF-8 were replaced, because the request asks for `utf-8`. */
+            /** @description True if bytes that are not valid UTF-8 were replaced, because the request has the encoding `utf-8`. */
             invalidUtf8?: boolean;
             /** @description True if the file is not text. */
             isBinary: boolean;
@@ -1116,7 +1116,7 @@ export interface components {
             timestamp: components["schemas"]["Timestamp"];
         };
         /**
-         * @description How a file differs.
+         * @description The kind of a difference.
          *
          *     - `unmodified`: It does not differ.
          *     - `modified`: Its content or mode differs.
@@ -1576,7 +1576,7 @@ export interface components {
              */
             processes?: number | null;
         };
-        /** @description What to list. */
+        /** @description Options of a list: depth, hidden entries and the number of entries. */
         ListOptions: {
             /**
              * @description Continue after this entry: the `next` of the previous response.
@@ -2280,8 +2280,8 @@ export interface components {
          * @description When the program of a service is started again.
          *
          *     - `never`: Never.
-         *     - `on-failure`: When it ended with another exit code than 0, by a signal, by a timeout or limit, or with its machine.
-         *     - `always`: Whenever it ended.
+         *     - `on-failure`: After an end with another exit code than 0, by a signal, by a timeout or limit, or with its machine.
+         *     - `always`: After every end.
          * @enum {string}
          */
         RestartCondition: "never" | "on-failure" | "always";
@@ -3743,7 +3743,7 @@ export interface components {
          * @enum {string}
          */
         Waiting: "input";
-        /** @description What to compare. */
+        /** @description The directory to compare with an earlier version. */
         WatchCheckRequest: {
             /**
              * @description The kinds of changes that count. Default: all but `attrib`.
@@ -3825,7 +3825,7 @@ export interface components {
         WatchEvent: components["schemas"]["WatchWatchingEvent"] | components["schemas"]["WatchEventEvent"] | components["schemas"]["WatchResyncEvent"] | components["schemas"]["WatchStoppedEvent"] | components["schemas"]["WatchErrorEvent"];
         /** @description A change of a file or directory. */
         WatchEventEvent: {
-            /** @description What happened. */
+            /** @description The kind of the change. */
             eventType: components["schemas"]["ChangeKind"];
             /** @description True if it is a directory. */
             isDirectory: boolean;
@@ -3843,7 +3843,7 @@ export interface components {
              */
             type: "event";
         };
-        /** @description What to watch. */
+        /** @description The directory to watch, and the changes to report. */
         WatchRequest: {
             /**
              * @description The kinds of changes that are reported. Default: all but `attrib`.

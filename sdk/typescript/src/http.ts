@@ -254,7 +254,7 @@ export class Client {
 
 /** The result of a promise, or an error after an abort, even if the promise is never settled then. */
 function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  // After an abort nothing waits for it, and its error is nobody's.
+  // After an abort nothing waits for it, so its error is ignored.
   promise.catch(() => undefined);
   return unlessAborted(signal, (resolve, reject) => void promise.then(resolve, reject));
 }

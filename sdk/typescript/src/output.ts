@@ -61,7 +61,7 @@ export class OutputBuffer {
     }
   }
 
-  /** The output as the caller wants it. Characters that the limit cuts are left out. */
+  /** The output in the type that the caller has chosen. Characters that the limit cuts are left out. */
   kept(): KeptOutput {
     const head = concat(this.#head);
     const tail = concat(this.#tail);

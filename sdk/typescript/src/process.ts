@@ -138,7 +138,7 @@ export class Process {
     return (await this.getInfo(options)).status;
   }
 
-  /** Everything the server knows about the process. Updates the fields of this object. */
+  /** All fields of the process on the server. Updates the fields of this object. */
   async getInfo(options: CallOptions & { metrics?: boolean | undefined } = {}): Promise<Schemas["Process"]> {
     const { signal, metrics } = options;
     const request = { signal, query: { metrics } };
@@ -236,7 +236,7 @@ export class Process {
   }
 }
 
-/** The exit code, or `null` if nobody knows it. */
+/** The exit code, or `null` if unknown. */
 export function knownExitCode({ end, exitCode }: ProcessExit): number | null {
   return end?.reason === "lost" || exitCode < 0 ? null : exitCode;
 }

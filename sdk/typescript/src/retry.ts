@@ -16,7 +16,7 @@ export class Retry {
     readonly isLong = false,
   ) {}
 
-  /** Forgets earlier failures. */
+  /** Resets the count of failures. */
   worked(): void {
     this.#failingSince = undefined;
     this.#pause = FIRST_PAUSE_MS;

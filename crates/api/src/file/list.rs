@@ -19,12 +19,12 @@ pub struct ListRequest {
     /// Resolve relative paths against the working directory of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// What to list.
+    /// Options of the list.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::object::optional")]
     pub options: Option<ListOptions>,
 }
 
-/// What to list.
+/// Options of a list: depth, hidden entries and the number of entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ListOptions {

@@ -43,7 +43,7 @@ pub struct FileContent {
     /// True if `maxBytes` left out the rest of the file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// True if bytes that are not valid UTF-8 were replaced, because the request asks for `utf-8`.
+    /// True if bytes that are not valid UTF-8 were replaced, because the request has the encoding `utf-8`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub invalid_utf8: bool,
     /// Time of the response.

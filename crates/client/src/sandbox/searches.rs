@@ -54,7 +54,7 @@ impl Scope {
         self.client().watch(&request).await
     }
 
-    /// Tells whether a directory has changed since a version.
+    /// Returns whether a directory has changed since a version.
     pub async fn check_changes(
         &self,
         request: impl Into<WatchCheckRequest>,

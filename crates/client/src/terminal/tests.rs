@@ -1,4 +1,4 @@
-//! Attachments against a server that says what a test tells it to.
+//! Attachments against a server with the responses of a test.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::table;
 /// Expose a port under an address of its own, and print the address.
 ///
 /// A browser that opens the address reaches the program that listens on the port: HTTP, streams and WebSockets. The address
-/// contains a secret token; each client that knows it can use the program. The port stays exposed until `sandcrab expose
+/// contains a secret token; each client that has it can use the program. The port stays exposed until `sandcrab expose
 /// remove PORT`, also when the server restarts.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

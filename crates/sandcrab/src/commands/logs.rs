@@ -67,7 +67,7 @@ impl LogsArgs {
         !self.stdout
     }
 
-    fn wants(&self, event: &ProcessEvent) -> bool {
+    fn selects(&self, event: &ProcessEvent) -> bool {
         match event {
             ProcessEvent::Stdout(_) => self.wants_stdout(),
             ProcessEvent::Stderr(_) => self.wants_stderr(),
@@ -146,7 +146,7 @@ impl Printer<'_> {
         let mut events = self.client.follow(id, &options).await?;
         let mut missing = 0;
         while let Some(event) = events.next().await? {
-            if !self.args.wants(&event) {
+            if !self.args.selects(&event) {
                 continue;
             }
             if self.output.json {

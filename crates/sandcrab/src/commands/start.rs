@@ -25,7 +25,7 @@ pub(crate) struct StartArgs {
     /// Keep standard input open, for `sandcrab stdin`.
     #[arg(short, long)]
     interactive: bool,
-    /// What happens to output that a follower has not read when the journal is full: drop the oldest, or make the
+    /// What happens to output that a follower has not read when --journal-bytes of `serve` are stored: drop the oldest, or make the
     /// process wait [default: drop].
     #[arg(long, value_name = "ACTION")]
     overflow: Option<OverflowArg>,

@@ -86,7 +86,7 @@ impl Interrupts {
     }
 }
 
-/// Ends the command as soon as the server knows it, and waits until it has ended. Returns whether the server was
+/// Ends the command as soon as the server has accepted it, and waits until it has ended. Returns whether the server was
 /// reachable.
 async fn end(
     client: &Client,

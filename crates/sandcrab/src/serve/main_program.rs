@@ -53,7 +53,7 @@ impl MainProgram {
         }
     }
 
-    /// Takes note of a process that was reaped, if it is this one. Where everything is to stop, it may end as it likes.
+    /// Takes note of a process that was reaped, if it is this one. Where everything is to stop, its exit code is ignored.
     pub(super) fn reaped(&mut self, pid: Pid, status: WaitStatus, is_stopping: bool) {
         if self.pid != Some(pid) {
             return;

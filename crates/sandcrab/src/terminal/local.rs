@@ -123,7 +123,7 @@ impl Drop for LocalTerminal {
     }
 }
 
-/// Writes the output of a program, and knows the modes that it sets.
+/// Writes the output of a program, and tracks the modes that it sets.
 #[derive(Debug)]
 pub(super) struct ScreenWriter(Arc<Inner>);
 

@@ -3,7 +3,7 @@
 //! [`view`] shows a terminal until it ends or the user detaches. Three sources are read at the same time: keys ([`keyboard`]),
 //! signals ([`signals`]) and the connection. Output is written by a thread of its own ([`display`]), so that a terminal that
 //! takes no output blocks neither keys nor signals. [`local`] restores the local terminal at the end, also after a panic;
-//! [`modes`] knows what the remote program has left on. [`player`] shows a recording ([`cast`]).
+//! [`modes`] tracks what the remote program has left on. [`player`] shows a recording ([`cast`]).
 
 mod cast;
 mod detach;

@@ -44,7 +44,7 @@ const PRIVATE: [(u16, bool); 23] = [
 /// The private mode that is the same as `ESC =`. Repaints use it.
 const KEYPAD_MODE: u16 = 66;
 
-/// Follows the output of a program, and knows which modes it has left on.
+/// Follows the output of a program, and tracks which modes it has left on.
 #[derive(Debug, Default)]
 pub(super) struct Modes {
     state: State,

@@ -19,7 +19,7 @@ struct PenAttributes {
     link: u32,
 }
 
-/// Writes the bytes of a repaint, and knows the viewer's pen.
+/// Writes the bytes of a repaint, and tracks the viewer's pen.
 #[derive(Debug)]
 pub(crate) struct Output<'a> {
     bytes: Vec<u8>,
@@ -87,7 +87,7 @@ impl<'a> Output<'a> {
         self.look.bg & COLOR_MASK
     }
 
-    /// Forgets what is known about the pen, after something that the viewer may have done differently.
+    /// Resets what is known about the pen, after something that the viewer may have done differently.
     pub(crate) fn reset_pen(&mut self) {
         self.raw(b"\x1b[m");
         self.look = PenAttributes { link: self.look.link, ..PenAttributes::default() };

@@ -1,6 +1,6 @@
 //! Imitation of other servers: [`Compat`].
 //!
-//! A mode replaces some routes and translates the responses of the others. Only [`crate::router`] knows
+//! A mode replaces some routes and translates the responses of the others. Only [`crate::router`] reads
 //! which mode is configured. `docs/sandbox-sdk.md` lists the differences from the native API, and the
 //! reasons.
 

@@ -1,4 +1,4 @@
-//! Connections over real sockets, with routes that wait until they are told.
+//! Connections over real sockets, with routes that wait for a signal of the test.
 
 use std::net::SocketAddr;
 

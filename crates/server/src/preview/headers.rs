@@ -43,7 +43,7 @@ pub(super) struct ForwardedRequest<'a> {
     pub(super) via: &'a str,
 }
 
-/// The protocol that a request wants to change to. `None` for `h2c`, which is a property of one connection.
+/// The protocol of a request to upgrade. `None` for `h2c`, which is a property of one connection.
 pub(super) fn upgrade(headers: &HeaderMap, version: Version) -> Option<HeaderValue> {
     let protocol = headers.get(header::UPGRADE)?;
     let names_upgrade =

@@ -17,7 +17,7 @@ pub(crate) fn refuse(error: ApiError, headers: &HeaderMap) -> Response {
     *response.status_mut() = error.status();
     let body = error.body(id.as_str(), None);
     let code = body.code;
-    let (text, kind) = if wants_html(headers) {
+    let (text, kind) = if accepts_html(headers) {
         (html(&body).into_bytes(), "text/html; charset=utf-8")
     } else {
         (serde_json::to_vec(&body).unwrap_or_default(), "application/json")
@@ -38,7 +38,7 @@ pub(crate) fn refuse(error: ApiError, headers: &HeaderMap) -> Response {
     response
 }
 
-fn wants_html(headers: &HeaderMap) -> bool {
+fn accepts_html(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted
         .flat_map(|value| value.split(','))

@@ -82,10 +82,10 @@ pub(crate) async fn checkout(
         timestamp: Timestamp::now(),
     };
     let clone = CloneOperation { place, git, url, branch, depth: request.depth, target };
-    let wants_events = headers
+    let accepts_events = headers
         .get(header::ACCEPT)
         .is_some_and(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/event-stream")));
-    if wants_events {
+    if accepts_events {
         let (sender, reports) = mpsc::channel(MAX_WAITING_REPORTS);
         let done = app.tasks.spawn(clone.run(Some(sender)).in_current_span());
         let items = events(CloneStream { app, reports, has_ended: false, done, result });

@@ -26,7 +26,7 @@ use crate::convert;
 use crate::error::ApiError;
 use crate::events::{Event, EventStream, HEARTBEAT, Item};
 use crate::files::{Files, GivenPath, Place};
-use crate::input::{Json, wants_events};
+use crate::input::{Json, accepts_events};
 use crate::json_list::JsonList;
 use crate::layer::RequestId;
 use crate::origin::Origin;
@@ -107,7 +107,7 @@ pub(crate) async fn search(
     let place = files.place(session_id.take()).await?;
     let path = place.resolve(&given)?;
     let options = options(request.value)?;
-    if wants_events(&headers) {
+    if accepts_events(&headers) {
         return streamed(app, place, path, options, id).await;
     }
     let cancel = Cancel::default();

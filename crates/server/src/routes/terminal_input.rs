@@ -15,7 +15,7 @@ use crate::routes::terminal::size;
 use crate::terminal::keys::{Key, MAX_KEYS};
 use crate::terminal::{self, TrackFrom};
 
-/// Sets the size of a terminal. Attached viewers are told.
+/// Sets the size of a terminal. Attached viewers are notified.
 #[utoipa::path(post, path = "/api/terminal/{id}/resize", operation_id = "resizeTerminal", tag = "terminals",
     params(("id" = String, Path, description = "Id of a terminal.")), request_body = ResizeRequest,
     responses((status = 200, description = "The terminal has this size.", body = ResizeResponse)))]

@@ -233,7 +233,7 @@ fn failed(error: &ApiError) -> WatchEvent {
     WatchEvent::Error(error.event())
 }
 
-/// Tells whether a directory has changed since a version.
+/// Returns whether a directory has changed since a version.
 ///
 /// A version is kept for ten minutes after its last use. The same path and options must be given.
 #[utoipa::path(post, path = "/api/watch/check", operation_id = "checkWatch", tag = "watch", params(SessionQuery),

@@ -68,9 +68,9 @@ impl Former {
 /// Why another execution begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The policy wants it after the end of the last one.
+    /// Required by the policy after the end of the last one.
     Policy,
-    /// A client wants it.
+    /// Requested by a client.
     Request,
 }
 

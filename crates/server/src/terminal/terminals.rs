@@ -1,4 +1,4 @@
-//! [`Terminals`]: what the server knows about terminals while it runs. A restart loses nothing of value: viewers connect again.
+//! [`Terminals`]: the state of terminals in the memory of the server. A restart loses nothing of value: viewers connect again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -74,12 +74,12 @@ impl Terminals {
         self.ended_titles().get(&terminal.incarnation()).cloned()
     }
 
-    /// Remembers the title of an ended terminal, which does not change any more.
+    /// Stores the title of an ended terminal, which does not change any more.
     pub(crate) fn remember_title(&self, terminal: &Terminal, title: String) {
         self.ended_titles().insert(terminal.incarnation(), title);
     }
 
-    /// Forgets the titles of all other terminals than these.
+    /// Removes the titles of all other terminals than these.
     pub(crate) fn keep_titles(&self, terminals: &[Terminal]) {
         let kept: HashSet<_> = terminals.iter().map(Terminal::incarnation).collect();
         self.ended_titles().retain(|incarnation, _| kept.contains(incarnation));

@@ -735,7 +735,7 @@ class WatchEventEvent(Model):
         Field(alias="eventType"),
     ]
     """
-    What happened.
+    The kind of the change.
     """
     is_directory: Annotated[bool, Field(alias="isDirectory")]
     """
@@ -1302,7 +1302,7 @@ class FileContent(Model):
     """
     invalid_utf8: Annotated[bool | None, Field(alias="invalidUtf8")] = None
     """
-    True if bytes that are not valid UTF-8 were replaced, because the request asks for `utf-8`.
+    True if bytes that are not valid UTF-8 were replaced, because the request has the encoding `utf-8`.
     """
     is_binary: Annotated[bool, Field(alias="isBinary")]
     """

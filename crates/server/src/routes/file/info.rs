@@ -9,7 +9,7 @@ use crate::files::{Files, GivenPath};
 use crate::input::Json;
 use crate::routes::execute::SessionQuery;
 
-/// Tells whether a file or directory exists.
+/// Returns whether a file or directory exists.
 #[utoipa::path(post, path = "/api/exists", operation_id = "fileExists", tag = "files", params(SessionQuery),
     request_body = PathRequest, responses((status = 200, description = "Whether it exists.", body = Exists)))]
 pub(crate) async fn exists(files: Files, request: Json<PathRequest>) -> Result<axum::Json<Exists>, ApiError> {

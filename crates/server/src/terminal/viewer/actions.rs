@@ -98,7 +98,7 @@ impl Viewer {
         // The last client that resized or typed decides on the size.
         let size = self.own_size.filter(|size| *size != self.hub.terminal.size());
         if let Some(size) = size {
-            self.sizes.ask(size);
+            self.sizes.request(size);
         }
         // A key needs no action: nothing is left to wait for. If it is accepted in part, the action keeps others out until the
         // rest is written.
@@ -113,7 +113,7 @@ impl Viewer {
         self.own_size = Some(size);
         self.guard.lead();
         if size != self.hub.terminal.size() {
-            self.sizes.ask(size);
+            self.sizes.request(size);
             self.act(Action::Resize(size), held);
         }
     }

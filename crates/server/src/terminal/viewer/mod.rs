@@ -299,7 +299,7 @@ impl Viewer {
                 self.phase = Phase::Painting { repaint, is_begun: false, stalled_at };
             }
             Start::Resume { missed, from, size, follower } => {
-                self.sizes.tell(size);
+                self.sizes.sent(size);
                 let cursor = from + missed.len() as u64;
                 self.guard.receives_from(cursor);
                 if !missed.is_empty() {

@@ -1,52 +1,52 @@
-//! [`KnownSizes`]: which sizes of its terminal a client knows.
+//! [`KnownSizes`]: the sizes of its terminal that a client has received.
 
 use sandcrab_engine::TerminalSize;
 
 /// Maximum number of sizes that are remembered until they are seen in the output.
-const MAX_ASKED_SIZES: usize = 64;
+const MAX_REQUESTED_SIZES: usize = 64;
 
-/// What a client knows of the size of its terminal.
+/// The sizes that a client has received and requested.
 #[derive(Debug, Default)]
 pub(super) struct KnownSizes {
-    /// The size of the terminal as the client knows it.
+    /// The last size that the client has received.
     known: Option<TerminalSize>,
-    /// Sizes that the client has asked for and that were not seen in the output, the oldest first. One that the terminal
+    /// Sizes that the client has requested and that were not seen in the output, the oldest first. One that the terminal
     /// already had may stay: it is not recorded again.
-    asked: Vec<TerminalSize>,
+    requested: Vec<TerminalSize>,
 }
 
 impl KnownSizes {
-    /// The size of the terminal as the client knows it.
+    /// The last size that the client has received.
     pub(super) fn known(&self) -> Option<TerminalSize> {
         self.known
     }
 
-    /// The client is told the size.
-    pub(super) fn tell(&mut self, size: TerminalSize) {
+    /// The client has been sent the size.
+    pub(super) fn sent(&mut self, size: TerminalSize) {
         self.known = Some(size);
     }
 
-    /// The client gets a repaint of this size. It does not have the sizes that it has asked for then.
+    /// The client gets a repaint of this size. It does not have the sizes that it has requested then.
     pub(super) fn repaint(&mut self, size: TerminalSize) {
-        self.asked.clear();
-        self.tell(size);
+        self.requested.clear();
+        self.sent(size);
     }
 
-    /// The client has this size, and asks for it.
-    pub(super) fn ask(&mut self, size: TerminalSize) {
+    /// The client has this size, and requests it.
+    pub(super) fn request(&mut self, size: TerminalSize) {
         self.known = Some(size);
-        self.asked.push(size);
-        if self.asked.len() > MAX_ASKED_SIZES {
-            self.asked.remove(0);
+        self.requested.push(size);
+        if self.requested.len() > MAX_REQUESTED_SIZES {
+            self.requested.remove(0);
         }
     }
 
-    /// The terminal has this size from here on in its output. Returns whether the client must be told. A size that it had
+    /// The terminal has this size from here on in its output. Returns whether the client must be sent it. A size that it had
     /// itself, and has replaced by a newer one since, would change it back: the newer one follows.
     pub(super) fn seen(&mut self, size: TerminalSize) -> bool {
-        if let Some(at) = self.asked.iter().rposition(|asked| *asked == size) {
-            self.asked.drain(..=at);
-            if !self.asked.is_empty() {
+        if let Some(at) = self.requested.iter().rposition(|requested| *requested == size) {
+            self.requested.drain(..=at);
+            if !self.requested.is_empty() {
                 return false;
             }
         }
@@ -62,7 +62,7 @@ mod tests {
         TerminalSize { cols, rows: 24 }
     }
 
-    fn knows(cols: u16) -> KnownSizes {
+    fn client_with(cols: u16) -> KnownSizes {
         let mut sizes = KnownSizes::default();
         sizes.repaint(size(cols));
         sizes
@@ -70,36 +70,36 @@ mod tests {
 
     #[test]
     fn a_client_is_not_told_its_own_sizes() {
-        let mut sizes = knows(80);
+        let mut sizes = client_with(80);
         // It changes its size faster than the terminal.
-        (81..=83).for_each(|cols| sizes.ask(size(cols)));
+        (81..=83).for_each(|cols| sizes.request(size(cols)));
         assert_eq!([81, 82, 83].map(|cols| sizes.seen(size(cols))), [false; 3]);
         assert_eq!(sizes.known(), Some(size(83)));
-        sizes.ask(size(84));
+        sizes.request(size(84));
         assert!(!sizes.seen(size(84)));
     }
 
     #[test]
     fn a_client_is_told_the_sizes_of_others() {
-        let mut sizes = knows(80);
+        let mut sizes = client_with(80);
         assert!(sizes.seen(size(90)) && !sizes.seen(size(90)));
         // Another client is in between: it ends with its own size, and is told both.
-        sizes.ask(size(81));
+        sizes.request(size(81));
         assert!(sizes.seen(size(90)) && sizes.seen(size(81)));
         // A repaint has brought it to an older size.
-        sizes.ask(size(82));
+        sizes.request(size(82));
         sizes.repaint(size(81));
         assert!(sizes.seen(size(82)));
     }
 
     #[test]
     fn a_size_that_is_not_recorded_again_hides_no_other() {
-        let mut sizes = knows(80);
-        // Another client has asked for the same before.
-        sizes.ask(size(81));
-        sizes.ask(size(81));
+        let mut sizes = client_with(80);
+        // Another client has requested for the same before.
+        sizes.request(size(81));
+        sizes.request(size(81));
         assert!(sizes.seen(size(90)) && sizes.seen(size(81)) && sizes.seen(size(90)));
-        (0..200).for_each(|_| sizes.ask(size(85)));
-        assert!(!sizes.seen(size(85)) && sizes.asked.is_empty());
+        (0..200).for_each(|_| sizes.request(size(85)));
+        assert!(!sizes.seen(size(85)) && sizes.requested.is_empty());
     }
 }

@@ -45,7 +45,7 @@ class AsyncWatch(AsyncBound):
         events: Sequence[str] | None = None,
         session_id: str | None = None,
     ) -> models.WatchCheckResponse:
-        """Tells whether a directory has changed since the `version` of an earlier response."""
+        """Returns whether a directory has changed since the `version` of an earlier response."""
         body = self._watched(path, session_id, recursive, include, exclude, events) | fields(since=since)
         return await self._http.post(models.WatchCheckResponse, ("api", "watch", "check"), body, is_repeatable=True)
 
