@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request};
-use axum::http::Uri;
+use axum::http::{Method, Uri};
 use sandcrab_api::ErrorCode;
 use sandcrab_api::frame::{ClientFrame, ServerFrame};
 use sandcrab_api::terminal::{TerminalClientFrame, TerminalFrame};
@@ -157,7 +157,15 @@ fn layered(routes: Router<App>, app: &App) -> Router {
     routes.layer(axum::middleware::from_fn_with_state(outermost, layer::outermost)).with_state(app.clone())
 }
 
-async fn not_found(uri: Uri) -> ApiError {
+async fn not_found(method: Method, uri: Uri) -> ApiError {
+    // Its request names a host, and no path.
+    if method == Method::CONNECT {
+        return ApiError::new(
+            ErrorCode::MethodNotAllowed,
+            "CONNECT is for proxies, which this server is not",
+        )
+        .suggest("GET /openapi.json lists the routes");
+    }
     let path: String = uri.path().chars().take(MAX_SHOWN_PATH_CHARS).collect();
     ApiError::new(ErrorCode::RouteNotFound, format!("route {path} not found"))
         .suggest("GET /openapi.json lists the routes")

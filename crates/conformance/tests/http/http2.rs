@@ -22,6 +22,11 @@ async fn requests_share_a_connection() {
     }
     let refused = client.get(url("/api/ping")).send().await.unwrap();
     assert_eq!(refused.status(), 401);
+    // Such a request has no path.
+    let connect =
+        client.request(reqwest::Method::CONNECT, url("/")).bearer_auth(&token).send().await.unwrap();
+    assert_eq!(connect.status(), 405);
+    assert_eq!(connect.json::<Value>().await.unwrap()["code"], "METHOD_NOT_ALLOWED");
     server.target.kill(&id).await;
     let ended: Value = long.await.unwrap().unwrap().json().await.unwrap();
     assert_eq!(ended["end"]["reason"], "killed");
