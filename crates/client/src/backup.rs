@@ -39,7 +39,7 @@ impl Client {
         E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
     {
         let query = [("path", Some(path.to_owned())), ("session", session_id.map(str::to_owned))];
-        let request = self.query(Method::PUT, &["api", "folder"], &query)?;
+        let request = self.body_query(Method::PUT, &["api", "folder"], &query)?;
         self.call(request.body(Body::wrap_stream(archive))).await
     }
 

@@ -52,6 +52,8 @@ struct Inner {
     http: reqwest::Client,
     /// For WebSockets, created for the first one.
     http1: OnceLock<reqwest::Client>,
+    /// For bodies that a server may take slowly, created for the first one.
+    bodies: OnceLock<reqwest::Client>,
     headers: HeaderMap,
     base: Url,
     address: Address,
@@ -79,7 +81,11 @@ impl Client {
         max_connections: usize,
     ) -> Result<Self, ClientError> {
         let mut headers = HeaderMap::new();
-        if let Some(token) = token {
+        // Without the line break of the file that it comes from.
+        if let Some(token) = token.map(str::trim).filter(|token| !token.is_empty()) {
+            if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(ClientError::Token);
+            }
             let mut value =
                 HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| ClientError::Token)?;
             value.set_sensitive(true);
@@ -90,7 +96,8 @@ impl Client {
         let base = address.base();
         let connections = ConnectionLimit::new(max_connections);
         let was_reached = AtomicBool::new(false);
-        let inner = Inner { http, http1: OnceLock::new(), headers, base, address, connections, was_reached };
+        let (http1, bodies) = (OnceLock::new(), OnceLock::new());
+        let inner = Inner { http, http1, bodies, headers, base, address, connections, was_reached };
         Ok(Self { inner: Arc::new(inner), repeats_reads: false, reconnect_timeout: RESUME_WINDOW })
     }
 
@@ -142,6 +149,26 @@ impl Client {
         let address = &self.inner.address;
         let http1 = build(builder(address, &self.inner.headers).http1_only(), address)?;
         Ok(self.inner.http1.get_or_init(|| http1).request(method, url))
+    }
+
+    /// The same for a body that the server may take slowly: a process does not read its input, a disk is busy. By default the
+    /// kernel ends a connection on which data waits for 30 s, although the server answers that it has no space.
+    pub(crate) fn body_query(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, Option<String>)],
+    ) -> Result<RequestBuilder, ClientError> {
+        let url = self.url(path, query)?;
+        if let Some(bodies) = self.inner.bodies.get() {
+            return Ok(bodies.request(method, url));
+        }
+        let address = &self.inner.address;
+        let patient = builder(address, &self.inner.headers);
+        #[cfg(target_os = "linux")]
+        let patient = patient.tcp_user_timeout(None);
+        let bodies = build(patient, address)?;
+        Ok(self.inner.bodies.get_or_init(|| bodies).request(method, url))
     }
 
     fn url(&self, path: &[&str], query: &[(&str, Option<String>)]) -> Result<Url, ClientError> {

@@ -86,7 +86,7 @@ impl Client {
         let PutOptions { session_id, mode, if_match } = options;
         let query =
             [("path", Some(path.to_owned())), ("session", session_id.clone()), ("mode", mode.clone())];
-        let mut request = self.query(Method::PUT, &["api", "file"], &query)?;
+        let mut request = self.body_query(Method::PUT, &["api", "file"], &query)?;
         if let Some(etag) = if_match {
             request = request.header(reqwest::header::IF_MATCH, etag);
         }

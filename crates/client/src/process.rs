@@ -183,7 +183,7 @@ impl Client {
         close: bool,
     ) -> Result<StdinResponse, ClientError> {
         let query = [("close", close.then(|| "true".to_owned()))];
-        let request = self.query(Method::POST, &["api", "process", checked(id)?, "stdin"], &query)?;
+        let request = self.body_query(Method::POST, &["api", "process", checked(id)?, "stdin"], &query)?;
         self.call_urgent(request.body(bytes.into())).await
     }
 

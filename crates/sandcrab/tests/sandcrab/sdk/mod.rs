@@ -1,6 +1,7 @@
 //! The Rust SDK (`sandcrab_client::Sandbox`) against a real server.
 
 mod behaviour;
+mod bodies;
 mod calls;
 mod drops;
 mod expectation;
