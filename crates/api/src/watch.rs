@@ -34,6 +34,8 @@ wire_enum! {
         SlowReader = "slow_reader",
         /// Another directory has taken the place of the watched one.
         Replaced = "replaced",
+        /// The client has lost its connection, and has made another one. Only clients that reconnect report this.
+        Reconnected = "reconnected",
         else Unknown
     }
 }

@@ -14,7 +14,7 @@ use sandcrab_api::git::GitEvent;
 use sandcrab_api::port::PortWatchEvent;
 use sandcrab_api::search::SearchEvent;
 use sandcrab_api::service::ServiceEvent;
-use sandcrab_api::watch::WatchEvent;
+use sandcrab_api::watch::{ResyncReason, WatchEvent, WatchResyncEvent};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
@@ -39,6 +39,11 @@ pub trait StreamEvent: DeserializeOwned {
 
     /// Whether it is the first event of a stream. It is skipped after a resume.
     fn is_opening(&self) -> bool;
+
+    /// The event that follows this one after a lost connection, if it then means that events may be missing.
+    fn gap(&self) -> Option<Self> {
+        None
+    }
 
     /// Whether it is the last event of a stream.
     fn is_last(&self) -> bool;
@@ -146,12 +151,18 @@ impl StreamEvent for ServerEvent {
     }
 }
 
-/// These have no cursor: a second `watching` after a lost connection means that changes may be missing.
+/// These have no cursor: after a lost connection, a second `watching` and a `resync` tell that changes may be missing.
 impl StreamEvent for WatchEvent {
     const TYPES: &[&str] = &["watching", "event", "resync", "stopped", "error"];
 
     fn is_opening(&self) -> bool {
         false
+    }
+
+    fn gap(&self) -> Option<Self> {
+        let Self::Watching(watching) = self else { return None };
+        let timestamp = watching.timestamp;
+        Some(Self::Resync(WatchResyncEvent { reason: ResyncReason::Reconnected, timestamp }))
     }
 
     fn is_last(&self) -> bool {
@@ -223,7 +234,8 @@ pub struct Events<T> {
     retry: Retry,
     /// When the last attempt to connect began.
     begun: Instant,
-    kind: std::marker::PhantomData<fn() -> T>,
+    /// To be returned next.
+    gap: Option<T>,
 }
 
 impl<T: StreamEvent> Events<T> {
@@ -244,7 +256,7 @@ impl<T: StreamEvent> Events<T> {
             has_begun: false,
             has_ended: false,
             begun: Instant::now(),
-            kind: std::marker::PhantomData,
+            gap: None,
         };
         let may_repeat = if T::STARTS { Client::may_repeat } else { Client::may_repeat_read };
         match events.connect().await {
@@ -327,6 +339,9 @@ impl<T: StreamEvent> Events<T> {
     }
 
     fn take_ready(&mut self) -> Result<Option<T>, ClientError> {
+        if let Some(gap) = self.gap.take() {
+            return Ok(Some(gap));
+        }
         while let Some(Event { data, id, .. }) = self.ready.pop_front() {
             if !id.is_empty() {
                 self.cursor = Some(id);
@@ -346,6 +361,9 @@ impl<T: StreamEvent> Events<T> {
             self.retry.works();
             if event.is_opening() && std::mem::replace(&mut self.has_begun, true) {
                 continue;
+            }
+            if let Some(gap) = event.gap() {
+                self.gap = Some(gap).filter(|_| std::mem::replace(&mut self.has_begun, true));
             }
             if event.is_last() {
                 self.has_ended = true;

@@ -7,7 +7,7 @@ use crate::{Client, ClientError, Events};
 
 impl Client {
     /// Watches a directory. The first event says that changes are reported from then on. A second one, after a lost
-    /// connection, means that changes may be missing.
+    /// connection, and [`WatchEvent::Resync`] with the reason `reconnected` tell that changes may be missing.
     pub async fn watch(&self, request: &WatchRequest) -> Result<Events<WatchEvent>, ClientError> {
         let post = self.request(Method::POST, &["api", "watch"])?.json(request);
         Events::open(self.clone(), post, None).await

@@ -2350,9 +2350,10 @@ export interface components {
          *     - `overflow`: There were too many changes at once.
          *     - `slow_reader`: The client read too slowly.
          *     - `replaced`: Another directory has taken the place of the watched one.
+         *     - `reconnected`: The client has lost its connection, and has made another one. Only clients that reconnect report this.
          * @enum {string}
          */
-        ResyncReason: "overflow" | "slow_reader" | "replaced";
+        ResyncReason: "overflow" | "slow_reader" | "replaced" | "reconnected";
         /** @description The cursor on a screen. */
         ScreenCursor: {
             /** @description Its column, from 0. */

@@ -138,10 +138,7 @@ export type ServiceEvent<D = string> =
 export type ServerEvent = Schemas["ServerEvent"];
 export type SearchEvent = Exclude<Schemas["SearchEvent"], Schemas["SearchErrorEvent"]>;
 export type FileEvent = Exclude<Schemas["FileEvent"], Schemas["FileErrorEvent"]>;
-export type WatchEvent =
-  | Exclude<Schemas["WatchEvent"], Schemas["WatchErrorEvent"]>
-  /** Changes may be missing, because the connection was lost. */
-  | (Omit<Schemas["WatchResyncEvent"], "reason"> & { reason: "reconnected" });
+export type WatchEvent = Exclude<Schemas["WatchEvent"], Schemas["WatchErrorEvent"]>;
 export type GitEvent = Exclude<Schemas["GitEvent"], Schemas["GitErrorEvent"]>;
 export type PortWatchEvent = Exclude<Schemas["PortWatchEvent"], Schemas["PortErrorEvent"]>;
 

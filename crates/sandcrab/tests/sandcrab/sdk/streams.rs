@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sandcrab_client::api::event::ExecuteEvent;
 use sandcrab_client::api::execute::{Encoding, Overflow};
-use sandcrab_client::api::watch::{WatchEvent, WatchRequest};
+use sandcrab_client::api::watch::{ResyncReason, WatchEvent, WatchRequest};
 use sandcrab_client::{Command, Sandbox};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -132,7 +132,7 @@ async fn every_byte_arrives_once_across_killed_servers() {
     assert_eq!(process.wait_for_exit(None).await.unwrap().exit_code, Some(5));
 }
 
-/// A server that stops ends the watch with an error that resumes it. The second `watching` says that changes may be missing.
+/// A server that stops ends the watch with an error that resumes it. Then `watching` and `resync` say that changes may be missing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_continues_after_a_restart() {
     let mut server = TestServer::new();
@@ -147,6 +147,9 @@ async fn a_watch_continues_after_a_restart() {
     });
     let again = changes.next().await.unwrap();
     assert!(matches!(again, Some(WatchEvent::Watching(_))), "{again:?}");
+    let gap = changes.next().await.unwrap();
+    let is_gap = matches!(&gap, Some(WatchEvent::Resync(event)) if event.reason == ResyncReason::Reconnected);
+    assert!(is_gap, "{gap:?}");
     let _server = restarted.await.unwrap();
     std::fs::write(path.join("later"), "").unwrap();
     let change = changes.next().await.unwrap();
