@@ -25,10 +25,10 @@ const DEADLINE_SLACK: Duration = Duration::from_millis(30);
 impl Session {
     /// Continues with the next action, if the shell is free or has taken too long.
     pub(in crate::supervisor) fn advance(&mut self, core: &mut Core, now: Instant) {
+        self.saved.write_if_due(&core.context.folders.snapshots, now);
         if core.quitting {
             return;
         }
-        self.saved.write_if_due(&core.context.folders.snapshots, now);
         if self.saved.asked().is_some_and(|asked| asked + STATE_TIMEOUT <= now) {
             self.end_snapshot_forks(core);
             self.snapshot_arrived(core, Err(SnapshotError::Incomplete(0)), now);
