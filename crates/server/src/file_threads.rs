@@ -12,6 +12,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use sandcrab_api::ErrorCode;
+use sandcrab_workspace::Identity;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::error::ApiError;
@@ -102,6 +103,10 @@ fn idle() -> MutexGuard<'static, Vec<Idle>> {
 /// Does work on a thread. Not a blocking thread of the runtime, which panics if it cannot create one.
 pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let mut work: Work = Box::new(work);
+    // A new thread has the user and groups of this one, so one that acts as another user must not be used again.
+    if Identity::is_taken() {
+        return thread::Builder::new().name(THREAD_NAME.into()).spawn(work).map(drop);
+    }
     let waiting = idle().pop();
     if let Some(waiting) = waiting {
         match waiting.work.send(work) {
@@ -223,6 +228,32 @@ mod tests {
         assert_eq!(ran.load(std::sync::atomic::Ordering::Relaxed), 800);
         assert!(threads.run(THREAD_TIMEOUT, || panic!("expected")).await.map(|(): ()| ()).is_err());
         threads.run(THREAD_TIMEOUT, || ()).await.unwrap();
+    }
+
+    /// A thread that another user's operation has created acts as that user, and cannot change back.
+    #[tokio::test]
+    async fn root_threads_of_other_users_are_not_used_again() {
+        let threads = FileThreads::default();
+        for _ in 0..20 {
+            let other = Identity::of(65534, 65534, &[]);
+            let dropped = threads
+                .run(THREAD_TIMEOUT, move || {
+                    other.run(|| {
+                        let (sender, dropped) = std::sync::mpsc::channel::<()>();
+                        drop(DropOnThread::new(sender));
+                        dropped
+                    })
+                })
+                .await
+                .unwrap()
+                .unwrap();
+            assert!(dropped.recv().is_err());
+            let (first, second) = tokio::join!(
+                threads.run(THREAD_TIMEOUT, Identity::is_taken),
+                threads.run(THREAD_TIMEOUT, Identity::is_taken),
+            );
+            assert!(!first.unwrap() && !second.unwrap());
+        }
     }
 
     #[tokio::test]

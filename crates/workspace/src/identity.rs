@@ -28,6 +28,11 @@ impl Identity {
         Self(Some(Credentials { uid: Uid::from_raw(uid), gid: Gid::from_raw(gid), groups }))
     }
 
+    /// Whether this thread acts as another user. A thread that it creates does so, too, and cannot change back.
+    pub fn is_taken() -> bool {
+        rustix::process::geteuid() != rustix::process::getuid()
+    }
+
     /// Runs an operation with the permissions of the user. It must not move to another thread.
     ///
     /// Fails if the thread cannot take the identity; then the operation has not run.
