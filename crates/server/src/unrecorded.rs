@@ -13,8 +13,11 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::note::{self, ExecutionNote};
 
-/// Time before a record that is in use is tried again.
+/// Time before a record that is in use, or that cannot be removed, is tried again. It doubles with each try.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
+/// Time that a finished execution has to close its output. Processes that it left behind may keep it open.
+const CLOSE_TIME: Duration = Duration::from_secs(1);
 const SIGKILL: i32 = 9;
 
 /// What happens to the execution if nobody waits for its end any more.
@@ -86,11 +89,13 @@ impl Unrecorded {
     }
 
     /// Removes the record of an execution that has ended. If it is in use, this is done later.
-    pub(crate) fn finish(mut self) {
-        if let Some(running) = &self.0
-            && running.try_remove()
-        {
-            self.0 = None;
+    pub(crate) async fn finish(mut self) {
+        if let Some(running) = &self.0 {
+            // The end is known a moment before the record can be removed.
+            drop(tokio::time::timeout(CLOSE_TIME, running.execution.wait_closed()).await);
+            if running.try_remove() {
+                self.0 = None;
+            }
         }
     }
 }
@@ -98,27 +103,39 @@ impl Unrecorded {
 impl Running {
     /// Returns whether the record is gone.
     fn try_remove(&self) -> bool {
-        let removed = self.app.sandbox.engine.forget(self.execution.id());
-        !matches!(removed, Err(ControlError::Running | ControlError::InUse | ControlError::NotStarted))
+        match self.app.sandbox.engine.forget(self.execution.id()) {
+            Ok(_) => true,
+            Err(
+                ControlError::Running
+                | ControlError::InUse
+                | ControlError::NotStarted
+                | ControlError::Os { .. },
+            ) => false,
+            // There is none.
+            Err(_) => true,
+        }
     }
 
     /// Ends the execution or waits for its end, and removes the record. A server that stops leaves the rest to the next one.
-    async fn remove(self) {
+    async fn remove(mut self) {
+        let stopping = self.app.stopping.clone();
         let work = async {
             if self.abandoned == Abandoned::Ends {
                 // It may have ended.
                 drop(self.execution.kill(SIGKILL, Duration::ZERO).await);
             }
             drop(self.execution.wait().await);
+            self.permit = None;
+            let mut pause = RETRY_AFTER;
             while !self.try_remove() {
-                tokio::time::sleep(RETRY_AFTER).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(MAX_RETRY_AFTER);
             }
         };
         tokio::select! {
             () = work => {}
-            () = self.app.stopping.cut_off() => {}
+            () = stopping.cut_off() => {}
         }
-        drop(self.permit);
     }
 }
 

@@ -80,7 +80,7 @@ impl CloneOperation {
         let git = self.git.start(&args, None, Some(note::write(&note))).await?;
         let stderr = follow(git.execution()?, progress, &self.git.secrets()).await?;
         let end = git.wait().await?;
-        git.finish();
+        git.finish().await;
         self.git.check("clone", &end, &stderr, &[])
     }
 }

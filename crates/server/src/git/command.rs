@@ -92,9 +92,9 @@ impl RunningGit {
     }
 
     /// Removes the record, if it has to be, after the end and before the answer.
-    pub(super) fn finish(self) {
+    pub(super) async fn finish(self) {
         if let Self::Unrecorded(unrecorded) = self {
-            unrecorded.finish();
+            unrecorded.finish().await;
         }
     }
 }
@@ -237,7 +237,7 @@ impl Git {
         let mut held = self.app.hold();
         held.grow(MAX_OUTPUT_BYTES)?;
         let output = git.output(MAX_OUTPUT_BYTES)?;
-        git.finish();
+        git.finish().await;
         held.set((output.stdout.bytes.len() + output.stderr.bytes.len()) * MEMORY_FACTOR);
         if held.exceeds_limit() {
             return Err(ApiError::too_many("large results of git at the same time; retry later"));

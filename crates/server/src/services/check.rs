@@ -149,7 +149,7 @@ impl Checker {
         let command = Unrecorded::start(&self.app, spec, Abandoned::Ends, permit).await.map_err(failed)?;
         let end = command.wait().await.map_err(|error| failed(error.into()))?;
         let output = command.output(MAX_OUTPUT_BYTES).unwrap_or_default();
-        command.finish();
+        command.finish().await;
         if end.exit_code == Some(0) && end.reason == EndReason::Exited {
             return Ok(());
         }
