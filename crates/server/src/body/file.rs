@@ -66,7 +66,7 @@ impl Reader {
         let mut buffer = self.outgoing.buffer(&self.spare, size);
         let cached = self.file.get().and_then(|file| read_cached(file, &mut buffer, piece.start).transpose());
         if let Some(cached) = cached {
-            return Some(Requested::Read(match cached.and_then(not_shorter) {
+            return Some(Requested::Read(match cached {
                 Ok(count) => {
                     self.range.start += count as u64;
                     Ok(buffer.into_bytes(count))
@@ -113,17 +113,9 @@ impl Reader {
 /// Reads a piece. The head of the response has the old size, so a file that has become shorter is an error.
 fn read_exact(file: &File, piece: &mut [u8], offset: u64) -> io::Result<()> {
     file.read_exact_at(piece, offset).map_err(|e| match e.kind() {
-        io::ErrorKind::UnexpectedEof => has_become_shorter(),
+        io::ErrorKind::UnexpectedEof => io::Error::other("the file has become shorter while it was sent"),
         _ => e,
     })
-}
-
-fn not_shorter(count: usize) -> io::Result<usize> {
-    if count == 0 { Err(has_become_shorter()) } else { Ok(count) }
-}
-
-fn has_become_shorter() -> io::Error {
-    io::Error::other("the file has become shorter while it was sent")
 }
 
 #[cfg(test)]
