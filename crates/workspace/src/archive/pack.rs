@@ -114,11 +114,11 @@ pub fn pack<W: Write>(path: &Path, options: &PackOptions, output: W) -> Result<P
         let relative = entry.path().strip_prefix(&root).unwrap_or(Path::new(""));
         let is_file = entry.depth() > 0 && entry.file_type().is_some_and(|found| found.is_file());
         let relative = relative.as_os_str().as_bytes();
-        let added = match is_file {
-            // The open file tells whether it still is one.
-            true => packer.add_file(entry.path(), relative)?,
-            false => packer.add(entry.path(), relative)?,
-        };
+        // The open file tells whether it still is one. If not, it is packed as what it is now.
+        let mut added = if is_file { packer.add_file(entry.path(), relative)? } else { None };
+        if added.is_none() {
+            added = packer.add(entry.path(), relative)?;
+        }
         if added != Some(EntryKind::Directory) {
             packer.order.leave_out_below(entry.depth());
         }
