@@ -66,6 +66,8 @@ impl Task {
                 };
                 if let Err(error) = self.save().await {
                     tracing::warn!(service = self.record.id, %error, "the record of a service cannot be written");
+                    // It is that of the replacement, which the next server must not start.
+                    drop(self.remove_record().await);
                 }
                 // The new task has ended.
                 let _ = done.send(());
