@@ -13,6 +13,9 @@ use rustix::io::Errno;
 use crate::error::FileErrorKind;
 use crate::staging::{Record, Records};
 
+/// A file of others has the temporary name, and cannot get its own one back.
+const NOT_PUT_BACK: Errno = Errno::NOTRECOVERABLE;
+
 /// A new file in a directory.
 #[derive(Debug)]
 pub(super) struct TemporaryFile {
@@ -59,11 +62,14 @@ impl TemporaryName {
         if is_expected {
             return Ok(());
         }
-        if exchange() == Err(Errno::NOENT) {
+        let put_back = match exchange() {
             // Others have removed the new file in the meantime.
-            rustix::fs::renameat_with(directory, name, directory, other, RenameFlags::NOREPLACE)?;
-        }
-        Err(Errno::STALE)
+            Err(Errno::NOENT) => {
+                rustix::fs::renameat_with(directory, name, directory, other, RenameFlags::NOREPLACE)
+            }
+            exchanged => exchanged,
+        };
+        Err(if put_back.is_ok() { Errno::STALE } else { NOT_PUT_BACK })
     }
 }
 
@@ -148,6 +154,11 @@ impl TemporaryFile {
                 if exchanged.is_ok() {
                     // The old file has the temporary name, and is removed on drop.
                     return Ok(());
+                }
+                if exchanged == Err(NOT_PUT_BACK) {
+                    // The temporary name is that of a file of others.
+                    self.named = None;
+                    return Err(Errno::IO);
                 }
                 exchanged
             }
