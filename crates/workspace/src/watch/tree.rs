@@ -27,6 +27,8 @@ const MAX_READ_EVENTS: usize = 8192;
 
 /// Number of events after the first one of an exchange in which the others are. Those of other files may be between them.
 const MAX_EXCHANGE_EVENTS: usize = 16;
+/// Time that the kernel gets to queue all events of an exchange.
+const EXCHANGE_TIME: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The watched directories.
 #[derive(Debug)]
@@ -293,6 +295,7 @@ impl Tree {
         let mut events = Vec::new();
         let mut buffer = [MaybeUninit::<u8>::uninit(); BUFFER_BYTES];
         let mut reader = Reader::new(&self.inotify, &mut buffer);
+        let mut has_waited = false;
         while events.len() < MAX_READ_EVENTS || !reader.is_buffer_empty() {
             match reader.next() {
                 Ok(event) => events.push(InotifyEvent {
@@ -301,6 +304,11 @@ impl Tree {
                     cookie: event.cookie(),
                     name: event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned()),
                 }),
+                // The kernel queues the events of an exchange one by one.
+                Err(Errno::AGAIN) if !has_waited && may_be_exchange(&events) => {
+                    has_waited = true;
+                    std::thread::sleep(EXCHANGE_TIME);
+                }
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(WatchError::of_watch(&self.root, errno)),
@@ -572,6 +580,14 @@ impl Tree {
             to.push(WatchEvent::Change(Change { kind, path, is_directory, cookie }));
         }
     }
+}
+
+/// Whether the last events may be the first ones of an exchange.
+fn may_be_exchange(events: &[InotifyEvent]) -> bool {
+    let is_moved_file = |event: &InotifyEvent| {
+        event.flags.contains(ReadFlags::MOVED_FROM) && !event.flags.contains(ReadFlags::ISDIR)
+    };
+    events.iter().rev().take(MAX_EXCHANGE_EVENTS).any(is_moved_file)
 }
 
 /// Whether a file is moved away by an atomic write that exchanges it for its new content: it becomes a temporary file, and another
