@@ -80,8 +80,7 @@ impl Members {
         if let Scope::Nonce(nonce) = self.scope {
             let mut roots = all_with_nonce(nonce);
             for adopted in self.adopted.clone() {
-                let others = all_with_nonce(adopted).into_iter();
-                roots.extend(others.filter(|pid| !self.is_kept(*pid)));
+                roots.extend(all_with_nonce(adopted));
             }
             for pid in roots {
                 if self.consider(pid, act, &mut found).is_some() {
@@ -121,6 +120,11 @@ impl Members {
         let candidate = Candidate { pid, parent: stat.parent, parent_is_member, start: stat.start, tag };
         if !self.scope.holds(self.me, &candidate, &self.adopted) {
             return Some(stat);
+        }
+        let has_other_nonce =
+            matches!(self.scope, Scope::Nonce(own) if tag.is_some_and(|tag| tag.nonce() != own));
+        if has_other_nonce && !parent_is_member && self.is_kept(pid) {
+            return None;
         }
         self.adopt(tag);
         let fd = (self.held < MAX_HELD).then_some(fd);
