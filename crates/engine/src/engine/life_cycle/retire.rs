@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use crate::engine::link::lock;
 use crate::engine::{ControlError, Inner};
 use crate::journal::{JournalError, JournalSlot};
+use crate::layout::{ScreenFile, SnapshotFile};
 
 /// Maximum number of journals that could not be retired, and how many a clean-up tries again.
 const MAX_UNRETIRED: usize = 1 << 16;
@@ -68,7 +69,12 @@ impl Inner {
             unretired.drain(..count).collect()
         };
         for journal in some {
-            if self.try_retire(journal, || ()).is_err() {
+            // The other files of a session or a terminal, if it was one.
+            let others = || {
+                ScreenFile::remove(&self.state.folders.screens, journal.slot.0);
+                SnapshotFile::remove(&self.state.folders.snapshots, journal.slot.0);
+            };
+            if self.try_retire(journal, others).is_err() {
                 self.retire_later(journal);
             }
         }
