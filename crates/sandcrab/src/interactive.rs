@@ -133,13 +133,15 @@ fn program(request: &CommandRequest) -> Option<(&str, Need)> {
         return Some((program, Need::Terminal));
     }
     let is_list = |list: &[&str]| list.contains(&name(program));
-    let is_help = args.iter().any(|arg| ["--help", "--version"].contains(arg));
+    let is_help = args.iter().any(|arg| ["--help", "--version", "-V"].contains(arg));
+    let has_list = args.iter().any(|arg| arg.starts_with("--files0-from=") || arg.starts_with("--arg-file"))
+        || name(program) == "xargs" && args.iter().any(|arg| arg.starts_with("-a"));
     // A number is the value of an option, as in `head -n 5`.
     let is_option = |arg: &&str| arg.starts_with('-') || arg.chars().all(|c| c.is_ascii_digit());
     let needs_input = is_list(&FILTERS) && args.iter().all(is_option)
         || is_list(&READERS)
         || is_list(&SCRIPTED) && matches!(args, [script] if !script.starts_with('-'));
-    (needs_input && !is_help).then_some((program, Need::Input))
+    (needs_input && !is_help && !has_list).then_some((program, Need::Input))
 }
 
 fn name(path: &str) -> &str {
@@ -181,6 +183,8 @@ mod tests {
             "cat file; true",
             "cat <file",
             "tail -f log",
+            "gzip -V",
+            "xargs -a list rm",
         ] {
             assert_eq!(text(command), None, "{command}");
         }
