@@ -191,19 +191,9 @@ fn content_of_new_directories_that_are_renamed_at_any_time_is_reported() {
     maker.join().unwrap();
     for round in 0..ROUNDS {
         let name = format!("/file-{round}");
-        // One that comes from a directory that is not watched yet is as one from elsewhere.
-        let is_from_elsewhere = !seen.contains(&format!("MoveFrom {round}/e/d/c"));
-        let arrival = format!("MoveTo {round}/f");
-        let of_this = format!(" {round}");
-        let begin = seen.iter().position(|change| change.contains(&of_this)).unwrap_or(0);
-        let is_reported = |(index, change): (usize, &String)| {
-            // One before the directory was created says nothing about it.
-            (index >= begin && change.starts_with("resync"))
-                || change.ends_with(&name)
-                || (is_from_elsewhere && *change == arrival)
-        };
-        let of_round: Vec<_> = seen.iter().filter(|change| change.contains(&of_this)).collect();
-        assert!(seen.iter().enumerate().any(is_reported), "round {round}: {of_round:?}");
+        let is_reported = |change: &String| change.starts_with("resync") || change.ends_with(&name);
+        let of_round: Vec<_> = seen.iter().filter(|change| change.contains(&format!(" {round}"))).collect();
+        assert!(seen.iter().any(is_reported), "round {round}: {of_round:?}");
     }
 }
 
@@ -527,5 +517,7 @@ fn restored_folders_are_watched() {
     restore("root/created");
     fs::write(at("root/created/below/new"), "").unwrap();
     watch.wait_for("Create created/below/new");
-    assert_eq!(watch.all().first().map(String::as_str), Some("Create created/"));
+    // The watch may see the temporary directory when it is gone.
+    let first = watch.all().into_iter().next();
+    assert!(matches!(first.as_deref(), Some("Create created/" | "MoveTo created/")), "{first:?}");
 }

@@ -76,8 +76,7 @@ struct RootWatch {
 #[derive(Debug)]
 struct Moved {
     cookie: u32,
-    /// `None` if it is new and not watched yet.
-    descriptor: Option<i32>,
+    descriptor: i32,
     round: u64,
 }
 
@@ -369,10 +368,8 @@ impl Tree {
             },
             ChangeKind::MoveFrom => {
                 let descriptor = self.children.remove(&(event.descriptor, name.as_os_str().into()));
-                // What a new directory contains is new, too.
-                let is_missed = self.missed.remove(&(event.descriptor, name.clone()))
-                    || self.directories.get(&event.descriptor).is_some_and(|found| found.is_unreported);
-                if descriptor.is_some() || is_missed {
+                self.missed.remove(&(event.descriptor, name.clone()));
+                if let Some(descriptor) = descriptor {
                     self.moved.push(Moved { cookie: event.cookie, descriptor, round: self.round });
                 }
             }
@@ -428,19 +425,17 @@ impl Tree {
         let position = self.moved.iter().position(|moved| moved.cookie == event.cookie);
         let moved = position.map(|position| self.moved.swap_remove(position));
         let displaced = self.children.get(&(event.descriptor, name.as_os_str().into())).copied();
-        if displaced
-            .is_some_and(|displaced| moved.as_ref().and_then(|moved| moved.descriptor) != Some(displaced))
+        if displaced.is_some_and(|displaced| moved.as_ref().map(|moved| moved.descriptor) != Some(displaced))
         {
             return Ok(Handled::Displaced);
         }
-        let Some(Moved { descriptor: Some(descriptor), .. }) = moved else {
-            // The content of a new directory is new, that of one from elsewhere is not.
-            let is_new = moved.is_some();
+        let Some(Moved { descriptor, .. }) = moved else {
+            // What it contains was not seen here before. A program may also have created it just now.
             match self.add(event.descriptor, name, path)? {
-                Added::Watched(added) => self.add_below(added, is_new, to)?,
+                Added::Watched(added) => self.add_below(added, true, to)?,
                 // It was moved again.
-                Added::Missing if is_new => self.miss(event.descriptor, name, to),
-                Added::Missing | Added::Not => {}
+                Added::Missing => self.miss(event.descriptor, name, to),
+                Added::Not => {}
             }
             return Ok(Handled::Done);
         };
@@ -508,8 +503,8 @@ impl Tree {
         self.round += 1;
         let round = self.round;
         let left: Vec<Moved> = self.moved.extract_if(.., |moved| moved.round + 1 < round).collect();
-        for descriptor in left.into_iter().filter_map(|moved| moved.descriptor) {
-            self.forget_below(descriptor);
+        for moved in left {
+            self.forget_below(moved.descriptor);
         }
     }
 
