@@ -61,7 +61,7 @@ class Server:
 
     def start_on(self, address: str, *more: str) -> None:
         self.address = address
-        options = ["--listen", address, "--stop-grace", "2s", *more]
+        options = ["--listen", address, *more]
         options += ["--state-dir", str(self.folder / "state"), "--workspace", str(self.folder / "workspace")]
         options += ["--token-file", str(self.folder / "token")]
         with (self.folder / "log").open("ab") as log:
