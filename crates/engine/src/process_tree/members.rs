@@ -76,21 +76,32 @@ impl Members {
             member.alive = false;
         }
         let mut found = ScanResult::default();
-        let me = self.me;
         if let Scope::Nonce(nonce) = self.scope {
-            let mut roots = all_with_nonce(nonce);
-            for adopted in self.adopted.clone() {
-                roots.extend(all_with_nonce(adopted));
+            if !matches!(act, ScanAction::Look) {
+                // Of a process with a copied tag, only a living parent tells that it is in scope.
+                let mut first = ScanResult::default();
+                self.look_for_nonce(nonce, ScanAction::Look, &mut first);
+                self.list.iter_mut().for_each(|member| member.alive = false);
+                found.new = first.new;
             }
-            for pid in roots {
-                if self.consider(pid, act, &mut found).is_some() {
-                    found.incomplete |= !walk(pid, &mut |pid| self.consider(pid, act, &mut found));
-                }
-            }
+            self.look_for_nonce(nonce, act, &mut found);
         } else {
-            found.incomplete = !walk(me, &mut |pid| self.consider(pid, act, &mut found));
+            found.incomplete = !walk(self.me, &mut |pid| self.consider(pid, act, &mut found));
         }
         found
+    }
+
+    /// Scans the processes that carry a supervisor's tags, and those below them.
+    fn look_for_nonce(&mut self, nonce: Nonce, act: ScanAction, found: &mut ScanResult) {
+        let mut roots = all_with_nonce(nonce);
+        for adopted in self.adopted.clone() {
+            roots.extend(all_with_nonce(adopted));
+        }
+        for pid in roots {
+            if self.consider(pid, act, found).is_some() {
+                found.incomplete |= !walk(pid, &mut |pid| self.consider(pid, act, found));
+            }
+        }
     }
 
     /// Checks one process, and acts on it if it is in scope. The order matters: first the pidfd, then everything that
