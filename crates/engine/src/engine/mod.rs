@@ -265,7 +265,7 @@ impl Engine {
         self.inner.unfinished()
     }
 
-    /// Removes the record of an execution that has ended.
+    /// Removes the record of an execution that has ended, and its output from the disk.
     pub fn forget(&self, id: &ExecutionId) -> Result<(), ControlError> {
         self.inner.forget(id)
     }

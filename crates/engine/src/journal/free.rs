@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::error::JournalError;
 use super::files::{open_segment, unlink_segment, write_all_at};
-use super::format::{Header, Slot};
+use super::format::{HEADER_BYTES, Header, Slot};
 use super::record_scanner::RecordScanner;
 use super::store::JournalSlot;
 use super::usage::is_short_of_space;
@@ -321,6 +321,11 @@ pub(crate) struct Retiring {
 }
 
 impl Retiring {
+    /// Removes the content from the disk, too. Otherwise a free slot has it until the next journal overwrites it.
+    pub(crate) fn wiped(self) -> Self {
+        Self { keep: self.keep.map(|_| HEADER_BYTES as u64), ..self }
+    }
+
     /// Retires a journal. Readers that still use it notice.
     pub(crate) fn work(self, journal: &JournalSlot) -> Result<Option<OpenSlot>, JournalError> {
         let mut scanner = RecordScanner::open_to_retire(Arc::clone(&self.dir), self.slot, &journal.salt)?;

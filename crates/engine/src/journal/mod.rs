@@ -42,7 +42,7 @@ mod tests;
 pub(crate) use error::{ClaimError, JournalError};
 pub use format::MIN_JOURNAL_BYTES;
 pub(crate) use format::{DEFAULT_JOURNAL_BYTES, Position, Salt, Slot, Stream, kind};
-pub(crate) use free::Opening;
+pub(crate) use free::{Opening, Retiring};
 pub(crate) use inspect::JournalSummary;
 pub(crate) use reader::{Item, JournalPlace, JournalReader};
 pub(crate) use retention::{Decision, Excess, Expired, Finished, FinishedRecord, Retention};

@@ -330,6 +330,24 @@ fn with_descriptors(allowed: bool) {
 }
 
 #[tokio::test]
+async fn the_output_of_a_removed_record_is_not_on_the_disk() {
+    let place = Place::new();
+    let engine = place.open().await;
+    // In the first block of the file, too.
+    run(&engine, "a", "for i in $(seq 3000); do echo pass$((i * 0))word; done").await;
+    let journals = place.state().join("journals");
+    let is_on_disk = || {
+        let files = std::fs::read_dir(&journals).unwrap();
+        files
+            .map(|file| std::fs::read(file.unwrap().path()).unwrap())
+            .any(|bytes| bytes.windows(9).any(|part| part == b"pass0word"))
+    };
+    assert!(is_on_disk());
+    engine.forget(&id("a")).unwrap();
+    assert!(!is_on_disk());
+}
+
+#[tokio::test]
 async fn a_record_that_cannot_be_removed_stays() {
     let place = Place::new();
     let engine = place.open().await;

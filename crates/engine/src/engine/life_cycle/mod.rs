@@ -30,6 +30,7 @@ mod table;
 mod terminal_state;
 mod tracked;
 
+use std::convert::identity;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -50,7 +51,7 @@ use super::{ControlError, Inner, StartError};
 use crate::command::{CommandSpec, LeftoverPolicy, Overflow};
 use crate::end::End;
 use crate::id::{ExecutionId, SessionId};
-use crate::journal::{self, JournalSummary, NewJournal};
+use crate::journal::{self, JournalSummary, NewJournal, Retiring};
 use crate::layout::ScreenFile;
 use crate::protocol::Refusal;
 use crate::record::{ExecutionRecord, Record, TerminalRecord};
@@ -265,12 +266,12 @@ impl Inner {
         }
         table.remove(&tracked);
         drop(table);
-        self.erase(&tracked)
+        self.erase(&tracked, Retiring::wiped)
     }
 
     /// Retires the journal of an execution that was removed from the table. If that fails, its record is back.
-    fn erase(&self, tracked: &Arc<Tracked>) -> Result<(), ControlError> {
-        if let Err(e) = self.try_retire(tracked.journal, || self.remove_screens(tracked)) {
+    fn erase(&self, tracked: &Arc<Tracked>, choose: fn(Retiring) -> Retiring) -> Result<(), ControlError> {
+        if let Err(e) = self.try_retire_as(tracked.journal, choose, || self.remove_screens(tracked)) {
             tracked.cancel_removal();
             let mut table = lock(&self.executions);
             if table.get(&tracked.fixed.id).is_none() {
@@ -304,7 +305,7 @@ impl Inner {
         }
         drop(table);
         if is_unused {
-            return self.erase(tracked);
+            return self.erase(tracked, Retiring::wiped);
         }
         self.retire_when_unused(Arc::clone(tracked));
         Ok(())
@@ -325,7 +326,7 @@ impl Inner {
         }
         drop(table);
         self.retry_unretired();
-        gone.iter().filter(|tracked| self.erase(tracked).is_ok()).count()
+        gone.iter().filter(|tracked| self.erase(tracked, identity).is_ok()).count()
     }
 
     fn disk_bytes(&self, tracked: &Tracked) -> u64 {

@@ -1,12 +1,13 @@
 //! Retires the journals of removed records, and tries again later if the disk or the kernel refuses it.
 
 use std::collections::VecDeque;
+use std::convert::identity;
 use std::io;
 use std::sync::Mutex;
 
 use crate::engine::link::lock;
 use crate::engine::{ControlError, Inner};
-use crate::journal::{JournalError, JournalSlot};
+use crate::journal::{JournalError, JournalSlot, Retiring};
 use crate::layout::{ScreenFile, SnapshotFile};
 
 /// Maximum number of journals that could not be retired, and how many a clean-up tries again.
@@ -46,9 +47,19 @@ impl Inner {
         journal: JournalSlot,
         remove_others: impl FnOnce(),
     ) -> Result<(), JournalError> {
+        self.try_retire_as(journal, identity, remove_others)
+    }
+
+    /// The same, with a choice of what stays on the disk.
+    pub(super) fn try_retire_as(
+        &self,
+        journal: JournalSlot,
+        choose: fn(Retiring) -> Retiring,
+        remove_others: impl FnOnce(),
+    ) -> Result<(), JournalError> {
         // If there is none, another task does it.
         let Some(retiring) = lock(&self.store).begin_retiring(journal) else { return Ok(()) };
-        let worked = retiring.work(&journal);
+        let worked = choose(retiring).work(&journal);
         if worked.is_ok() {
             remove_others();
         }
