@@ -49,7 +49,7 @@ class Places:
         found = self._connections.get(place())
         if found is not None:
             return found
-        for other in [other for other in self._connections if is_left(other)]:
+        for other in [other for other in list(self._connections) if is_left(other)]:
             self._connections.pop(other, None)
         # Of two threads that come first, one is faster.
         return self._connections.setdefault(place(), Connections(*self._options))
