@@ -191,8 +191,10 @@ async def test_a_call_that_is_cancelled_before_its_refusal_ends_nothing(
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("how", ["exec", "exec_stream"])
 async def test_a_cancelled_call_with_an_id_of_its_own_ends_its_command(
-    address: tuple[str, str], unique: str, how: str, when: str
+    address: tuple[str, str], unique: str, how: str, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sandcrab._async.exec.ARRIVAL", PATIENCE)
+    monkeypatch.setattr("sandcrab._async.ending.ARRIVAL", PATIENCE)
     with Withheld(int(address[0].rpartition(":")[2]), when) as proxy:
         async with AsyncSandbox(*address) as direct, AsyncSandbox(proxy.url, address[1]) as sandbox:
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from typing_extensions import Unpack
 
 from .. import models
-from ..errors import SandcrabError
+from ..errors import NotFoundError, SandcrabError
 from ..output import OutputBuffer
 from ..requests import ExecOptions, StreamOptions, command_fields, new_id
 from ..result import ExecResult, partial_result, result_of, result_of_stream
@@ -18,7 +18,7 @@ from ..retry import Retry
 from ..streams import EXECUTE, PROCESS
 from ._runtime import answered, finish, sleep
 from .bound import AsyncBound
-from .ending import END_WINDOW, AsyncEnd, end_limits
+from .ending import ARRIVAL, END_WINDOW, FIRST_PAUSE, AsyncEnd, end_limits
 from .events import AsyncEvents
 from .follow import OnOutput
 
@@ -149,7 +149,8 @@ class AsyncCommands(AsyncBound):
         return AsyncEnd(self._http, ("api", "process", body["executionId"]), grace_ms=body.get("graceMs"))
 
     async def _is_own(self, body: dict[str, Any], key: str) -> bool:
-        """Whether a command with a given id is that of this call: then the same request with the same key is accepted."""
+        """Whether a command with a given id is that of this call: then a stream with the same key resumes. Starts nothing."""
+        began = time.monotonic()
         retry = Retry(min(END_WINDOW, self._http.reconnect_timeout))
         while True:
             try:
@@ -157,12 +158,18 @@ class AsyncCommands(AsyncBound):
                     "POST",
                     STREAM,
                     json=body,
-                    headers={"Idempotency-Key": key},
+                    # The cursor makes it a resume.
+                    headers={"Idempotency-Key": key, "Last-Event-ID": "0"},
                     is_long=False,
                     timeout=end_limits(),
                 )
                 await opened.aclose()
                 return True
+            except NotFoundError:
+                # The start may be on its way.
+                if time.monotonic() >= began + ARRIVAL:
+                    return False
+                pause = FIRST_PAUSE
             except SandcrabError as error:
                 if not self._http.may_retry(error):
                     return False
