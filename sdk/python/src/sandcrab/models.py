@@ -761,7 +761,7 @@ class WatchEventEvent(Model):
 
 
 class WatchResyncEvent(Model):
-    reason: Literal["overflow", "slow_reader", "replaced"] | str
+    reason: Literal["overflow", "slow_reader", "replaced", "reconnected"] | str
     """
     Reason for the resync.
     """
