@@ -16,6 +16,7 @@ use super::filter::Filter;
 use super::options::{
     Change, ChangeKind, MAX_WATCHED_DIRECTORIES, ResyncReason, WatchError, WatchEvent, WatchOptions,
 };
+use super::stream::MAX_QUEUED_EVENTS;
 use crate::error::{AtPath, FileError, FileErrorKind};
 use crate::write::is_temporary;
 
@@ -225,6 +226,11 @@ impl Tree {
                 let name = entry.file_name();
                 let below = path.join(&name);
                 if is_new {
+                    if to.len() >= MAX_QUEUED_EVENTS {
+                        // A reader would get no more than this in any case.
+                        to.clear();
+                        to.push(WatchEvent::Resync(ResyncReason::SlowReader));
+                    }
                     self.report(ChangeKind::Create, &below, is_directory, 0, to);
                 }
                 if !is_directory {
