@@ -358,6 +358,15 @@ impl Client {
         self.parsed(&self.read(&mut answer).await?)
     }
 
+    /// The same for input, which may wait for its process, and must not keep requests that end it waiting.
+    pub(crate) async fn call_input<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, ClientError> {
+        let mut answer = self.send_as(request, Urgency::Input).await?;
+        self.parsed(&self.read(&mut answer).await?)
+    }
+
     /// Sends a request and reads the response as text.
     pub(crate) async fn call_text(&self, request: RequestBuilder) -> Result<String, ClientError> {
         let mut answer = self.send(request).await?;

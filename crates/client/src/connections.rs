@@ -18,8 +18,10 @@ const URGENT_CONNECTIONS: usize = 8;
 pub(crate) enum Urgency {
     /// It waits for a free connection.
     Normal,
-    /// It ends a command, or gives it input. Without it, the streams that hold all connections may never end.
+    /// It ends a command. Without it, the streams that hold all connections may never end.
     Urgent,
+    /// It gives a command input, which may wait until the command reads.
+    Input,
 }
 
 /// The connections that a client may still open. Clones share them.
@@ -27,12 +29,15 @@ pub(crate) enum Urgency {
 pub(crate) struct ConnectionLimit {
     normal: Arc<Semaphore>,
     urgent: Arc<Semaphore>,
+    /// Requests that end a command must not wait for input that it does not read.
+    input: Arc<Semaphore>,
 }
 
 impl ConnectionLimit {
     pub(crate) fn new(max_connections: usize) -> Self {
         let normal = Semaphore::new(max_connections.clamp(1, Semaphore::MAX_PERMITS));
-        Self { normal: Arc::new(normal), urgent: Arc::new(Semaphore::new(URGENT_CONNECTIONS)) }
+        let further = || Arc::new(Semaphore::new(URGENT_CONNECTIONS));
+        Self { normal: Arc::new(normal), urgent: further(), input: further() }
     }
 
     /// Waits for a connection.
@@ -40,6 +45,7 @@ impl ConnectionLimit {
         let permits = match urgency {
             Urgency::Normal => &self.normal,
             Urgency::Urgent => &self.urgent,
+            Urgency::Input => &self.input,
         };
         // never fails: the semaphores are not closed.
         Arc::clone(permits).acquire_owned().await.ok()

@@ -184,7 +184,7 @@ impl Client {
     ) -> Result<StdinResponse, ClientError> {
         let query = [("close", close.then(|| "true".to_owned()))];
         let request = self.body_query(Method::POST, &["api", "process", checked(id)?, "stdin"], &query)?;
-        self.call_urgent(request.body(bytes.into())).await
+        self.call_input(request.body(bytes.into())).await
     }
 
     /// Waits for a process to end, also across a restart of the server. After `timeout` the error
