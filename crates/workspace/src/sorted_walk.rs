@@ -111,7 +111,8 @@ impl SortedWalk {
             other => other,
         })?;
         let (mut smallest, mut is_cut) = (BinaryHeap::new(), false);
-        for entry in Dir::read_from(&directory)? {
+        // Not `Dir::read_from`, which needs the right to search the directory.
+        for entry in Dir::new(rustix::io::fcntl_dupfd_cloexec(&directory, 0)?)? {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if matches!(name.as_bytes(), b"." | b"..") || after.is_some_and(|after| name <= after) {
