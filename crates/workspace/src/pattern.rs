@@ -61,7 +61,7 @@ impl Pattern {
             .dfa_size_limit(MAX_REGEX_BYTES)
             .nest_limit(MAX_REGEX_NESTING)
             .build(&self.text)
-            .map_err(|e| SearchError::InvalidPattern(e.to_string()))
+            .map_err(|e| SearchError::InvalidPattern(format!("invalid pattern: {e}")))
     }
 
     /// A regular expression for a whole file. `^` and `$` match at the boundaries of lines.
@@ -78,7 +78,7 @@ impl Pattern {
             .dfa_size_limit(MAX_REGEX_BYTES)
             .nest_limit(MAX_REGEX_NESTING)
             .build()
-            .map_err(|e| SearchError::InvalidPattern(e.to_string()))
+            .map_err(|e| SearchError::InvalidPattern(format!("invalid pattern: {e}")))
     }
 }
 
