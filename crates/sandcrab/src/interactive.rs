@@ -133,7 +133,10 @@ fn program(request: &CommandRequest) -> Option<(&str, Need)> {
         return Some((program, Need::Terminal));
     }
     let is_list = |list: &[&str]| list.contains(&name(program));
-    let is_help = args.iter().any(|arg| ["--help", "--version", "-V"].contains(arg));
+    // `sort -V` sorts.
+    let is_help = args
+        .iter()
+        .any(|arg| ["--help", "--version"].contains(arg) || *arg == "-V" && name(program) != "sort");
     let has_list = args.iter().any(|arg| arg.starts_with("--files0-from=") || arg.starts_with("--arg-file"))
         || name(program) == "xargs" && args.iter().any(|arg| arg.starts_with("-a"));
     // A number is the value of an option, as in `head -n 5`.
@@ -165,6 +168,7 @@ mod tests {
             "cat -",
             "/bin/cat -n",
             "sort -k 2",
+            "sort -V",
             "head -n 5",
             "wc -l",
             "tr a b",
