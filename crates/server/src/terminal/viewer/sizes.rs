@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_size_that_is_not_recorded_again_hides_no_other() {
         let mut sizes = client_with(80);
-        // Another client has requested for the same before.
+        // Another client has requested the same before.
         sizes.request(size(81));
         sizes.request(size(81));
         assert!(sizes.seen(size(90)) && sizes.seen(size(81)) && sizes.seen(size(90)));
