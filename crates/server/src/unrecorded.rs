@@ -20,7 +20,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
 const CLOSE_TIME: Duration = Duration::from_secs(1);
 const SIGKILL: i32 = 9;
 
-/// What happens to the execution if nobody waits for its end any more.
+/// What happens to the execution if no caller waits for its end any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Abandoned {
     /// It continues.
@@ -62,7 +62,7 @@ impl Unrecorded {
                 Ok::<_, StartError>(Self(Some(Running { app, execution, abandoned, permit })))
             }
         };
-        // A task of its own: a start that is cancelled may have happened, and nobody would know the record.
+        // A task of its own: a start that is cancelled may have happened, and its record would stay.
         Ok(app.tasks.spawn(starting.in_current_span()).await.map_err(ApiError::internal)??)
     }
 

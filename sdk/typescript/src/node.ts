@@ -90,7 +90,7 @@ export class NodeConnections {
     const headers = { accept: "*/*", "user-agent": "node", ...(init.headers as Record<string, string>) };
     const request = { origin, path: pathname + search, method, headers, body, signal };
     const answer = await dispatcher.request(request);
-    // Nobody reads the body after an abort, so its error must not be left to the stream.
+    // The body is not read after an abort, so its error must not be left to the stream.
     const text = await answer.body.text();
     return {
       status: answer.statusCode,

@@ -114,7 +114,7 @@ test("an answer that is cut or aborted in its body fails, and nothing is left to
   await begun.promise;
   controller.abort();
   await call;
-  // Errors that nobody handles are events of their own: the runner reports them.
+  // Unhandled errors are events of their own: the runner reports them.
   await new Promise((resolve) => setTimeout(resolve, 50));
 });
 
