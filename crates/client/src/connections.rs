@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// until it is dropped.
 pub const MAX_CONNECTIONS: usize = 64;
 
-/// Further connections for requests that end or feed something: streams must not keep them waiting.
+/// Further connections, for requests that end something, and as many for those that give input: streams must not keep them waiting.
 const URGENT_CONNECTIONS: usize = 8;
 
 /// What a request does.
